@@ -1,0 +1,6 @@
+/**
+ * The state of a Kinesumer consumer group in Amazon DynamoDB.
+ *
+ * @since 0.1.0
+ */
+export {}

@@ -1,0 +1,6 @@
+/**
+ * In-memory Kinesis, fault injection and contract suites for testing Kinesumer consumers.
+ *
+ * @since 0.1.0
+ */
+export {}
