@@ -1,9 +1,10 @@
 import { defineConfig } from "vitest/config"
 
 export default defineConfig({
-  // Tests run the sources of every package; only Node.js itself resolves `dist`.
-  ssr: { resolve: { conditions: ["@kinesumer/source", "module", "node", "development|production"] } },
-  resolve: { conditions: ["@kinesumer/source", "module", "node", "development|production"] },
+  // Tests run the sources of every package; only Node.js itself resolves `dist`. Without `module`: what the AWS SDK has
+  // under that condition is for bundlers, and Node.js cannot load it.
+  ssr: { resolve: { conditions: ["@kinesumer/source", "node", "development|production"] } },
+  resolve: { conditions: ["@kinesumer/source", "node", "development|production"] },
   test: {
     include: ["packages/*/test/**/*.test.ts", "examples/test/**/*.test.ts"],
     setupFiles: ["./vitest.setup.ts"],
