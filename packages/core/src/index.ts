@@ -5,6 +5,12 @@
  */
 export * as KinesisClient from "./KinesisClient.js"
 export * as KinesisError from "./KinesisError.js"
+export * as Kinesumer from "./Kinesumer.js"
+export * as KinesumerConfig from "./KinesumerConfig.js"
+export * as KinesumerError from "./KinesumerError.js"
+export * as KinesumerEvent from "./KinesumerEvent.js"
+export * as KinesumerMetrics from "./KinesumerMetrics.js"
+export * as KinesumerRecord from "./KinesumerRecord.js"
 export * as Position from "./Position.js"
 export * as SequenceNumber from "./SequenceNumber.js"
 export * as Shard from "./Shard.js"

@@ -1,0 +1,194 @@
+/**
+ * The consumer group: several processes share the shards of one or more Kinesis streams, each shard is read by one of
+ * them at a time, in order, from a durable checkpoint.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import type { ConfigError } from "effect/ConfigError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemberHealth from "./internal/health.js"
+import * as Member from "./internal/member.js"
+import type { KinesisClient } from "./KinesisClient.js"
+import * as KinesumerConfig from "./KinesumerConfig.js"
+import type { CommitError, ConsumeError, InvalidConfig, LeaseLost, StartError } from "./KinesumerError.js"
+import type { KinesumerEvent } from "./KinesumerEvent.js"
+import type { KinesumerRecord } from "./KinesumerRecord.js"
+import type { StateStore } from "./StateStore.js"
+
+/**
+ * The records of one shard, for as long as this member runs it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ShardStream {
+  /** The stream, as it was configured. */
+  readonly stream: string
+  readonly shardId: string
+  /** The epoch of the lease. */
+  readonly epoch: number
+  /** Ends when the shard is handed over, lost, or read to its end. It can be run again, but not twice at once. */
+  readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
+}
+
+/**
+ * A shard that this member runs.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface AssignedShard {
+  readonly stream: string
+  readonly shardId: string
+  readonly epoch: number
+}
+
+/**
+ * How a member is doing. `healthy` is `false` while any part of it does not get on.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Health extends MemberHealth.Health {}
+
+/**
+ * @since 0.1.0
+ * @category context
+ */
+export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesumer, {
+  /** The name of this process in the group. */
+  readonly memberId: string
+
+  /**
+   * The records of all shards of this member, shard by shard in slices, each shard in order.
+   *
+   * With `commit.mode` `auto` a slice counts as processed when the same run of the stream comes back for more. An
+   * operator that reads ahead (`Stream.buffer`, `Stream.mapEffect` with concurrency) comes back before it has processed:
+   * use `manual` with it.
+   *
+   * A run that ends early gives back what it has not marked: the next run starts there. One run at a time.
+   */
+  readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
+
+  /**
+   * A stream of each shard that this member runs, for running them in parallel:
+   * `Stream.flatMap(kinesumer.shards, (shard) => shard.records, { concurrency: "unbounded" })`. Only shards whose
+   * stream runs are read. One run at a time, and not beside `records`.
+   */
+  readonly shards: Stream.Stream<ShardStream, ConsumeError>
+
+  /**
+   * Marks records as processed, in any order. A position is committed when every record up to it is marked, so a record
+   * that was left out is never covered by a later one. Fails with `LeaseLost` if a record's epoch is over.
+   */
+  readonly mark: (records: KinesumerRecord | Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
+
+  /** Writes what is marked now, without waiting for `commit.interval`. */
+  readonly commit: Effect.Effect<void, CommitError>
+
+  /**
+   * Reads these streams from now on, in place of those before. Shards of streams that stay go on undisturbed. If it
+   * fails, nothing has changed.
+   */
+  readonly refresh: (
+    streams: ReadonlyArray<string | KinesumerConfig.StreamOptions>
+  ) => Effect.Effect<void, StartError>
+
+  /** Stops delivering and reading a stream (as it was configured). Its leases are kept. */
+  readonly pause: (stream: string) => Effect.Effect<void, InvalidConfig>
+
+  readonly resume: (stream: string) => Effect.Effect<void, InvalidConfig>
+
+  /** The shards that this member runs now. */
+  readonly assignment: Effect.Effect<ReadonlyArray<AssignedShard>>
+
+  /** What the member tells of itself, from the moment on at which the stream is run. */
+  readonly events: Stream.Stream<KinesumerEvent>
+
+  readonly health: Effect.Effect<Health>
+}>() {}
+
+/**
+ * Starts a member of a group and gives the service. Its scope is the membership: closing it stops the shards, commits
+ * what was marked, releases the leases and leaves the group, within `closeTimeout`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = (
+  options: KinesumerConfig.KinesumerOptions
+): Effect.Effect<Kinesumer["Type"], StartError, KinesisClient | StateStore | Scope.Scope> =>
+  Effect.gen(function*() {
+    const config = yield* KinesumerConfig.make(options)
+    const member = yield* Member.make(config)
+    const setPaused = (stream: string, paused: boolean) =>
+      Effect.flatMap(Member.findStream(member, stream), (found) => member.delivery.setPaused(found.key, paused))
+    return Kinesumer.of({
+      memberId: config.memberId,
+      records: member.delivery.records,
+      shards: member.delivery.shards,
+      mark: (records) => member.delivery.mark(Symbol.iterator in records ? records : [records]),
+      commit: member.commit,
+      refresh: member.refresh,
+      pause: (stream) => setPaused(stream, true),
+      resume: (stream) => setPaused(stream, false),
+      assignment: Effect.map(member.assignment.running, (runs) =>
+        [...runs.values()].map(({ epoch, shard, stream }) => ({
+          stream: stream.label,
+          shardId: shard.shardId,
+          epoch
+        }))),
+      events: Stream.fromPubSub(member.env.events),
+      health: MemberHealth.make(member)
+    })
+  })
+
+/**
+ * A member of a group as a layer.
+ *
+ * Fails with `InvalidConfig` before anything is registered, and with the first `KinesisError` or `StateStoreError` that
+ * no retry mends: a layer that was built is a member of its group.
+ *
+ * @since 0.1.0
+ * @category layers
+ * @example
+ * import { KinesisClient, Kinesumer, StateStore } from "@kinesumer/core"
+ * import { Effect, Layer, Stream } from "effect"
+ *
+ * export const program = Effect.gen(function*() {
+ *   const kinesumer = yield* Kinesumer.Kinesumer
+ *   yield* Stream.runForEach(kinesumer.records, (record) => Effect.log(record.sequenceNumber))
+ * })
+ *
+ * export const KinesumerLive = Kinesumer.layer({ app: "orders", streams: ["orders", "payments"] }).pipe(
+ *   Layer.provide(KinesisClient.layer({ region: "ap-northeast-2" })),
+ *   Layer.provide(StateStore.layerMemory)
+ * )
+ */
+export const layer = (
+  options: KinesumerConfig.KinesumerOptions
+): Layer.Layer<Kinesumer, StartError, KinesisClient | StateStore> => Layer.scoped(Kinesumer, make(options))
+
+/**
+ * The same with options from `Config`.
+ *
+ * @since 0.1.0
+ * @category layers
+ * @example
+ * import { Kinesumer } from "@kinesumer/core"
+ * import { Config } from "effect"
+ *
+ * export const KinesumerLive = Kinesumer.layerConfig({
+ *   app: Config.string("APP"),
+ *   streams: Config.array(Config.string(), "STREAMS")
+ * })
+ */
+export const layerConfig = (
+  options: Config.Config.Wrap<KinesumerConfig.KinesumerOptions>
+): Layer.Layer<Kinesumer, StartError | ConfigError, KinesisClient | StateStore> =>
+  Layer.scoped(Kinesumer, Effect.flatMap(Config.unwrap(options), make))

@@ -1,0 +1,95 @@
+/**
+ * What a group tells of itself: every change of the assignment, every retry, every loss.
+ *
+ * @since 0.1.0
+ */
+import type * as Cause from "effect/Cause"
+import * as Data from "effect/Data"
+import type * as Duration from "effect/Duration"
+import type { KinesisError } from "./KinesisError.js"
+import type { Position } from "./Position.js"
+import type { MemberMissing, MemberReplaced, StateStoreError } from "./StateStoreError.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ShardName {
+  /** The stream, as it was configured. */
+  readonly stream: string
+  readonly shardId: string
+}
+
+/**
+ * - `AssignmentChanged`: a sync published an assignment that starts or stops something
+ * - `LeaseLost`: a shard was stopped because its lease is somebody else's
+ * - `LeaseRestored`: the row of a running shard had vanished; it was acquired anew under a later epoch
+ * - `ShardEnded`: a closed shard was read, processed and committed to its end
+ * - `RecordsLost`: records between the committed position and the oldest one left may be lost. `Refused`: Kinesis no
+ *   longer accepts the position, reading goes on at `TrimHorizon`. `ShardGone`: the whole shard is no longer there
+ * - `StreamRecreated`: the stream is another one than the stored positions belong to; it is read from its beginning
+ * - `Retrying`: a call failed and is tried again after `delay`
+ * - `CommitFailed`: marks could not be written; they are written with the next commit
+ * - `SyncFailed`: a sync changed nothing; the previous assignment goes on
+ * - `HeartbeatFailed`: the member could not tell that it lives
+ * - `DeliverySuspended`: nothing is delivered, because the leases may be somebody else's by now, until they are
+ *   verified (`DeliveryResumed`)
+ * - `MemberRegisteredAgain`: the row of this member had vanished
+ * - `LoopFailed`: a background loop met a defect and goes on with its next round
+ * - `CloseIncomplete`: a step of closing could not be done in time
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type KinesumerEvent = Data.TaggedEnum<{
+  readonly AssignmentChanged: {
+    readonly acquired: ReadonlyArray<ShardName>
+    readonly released: ReadonlyArray<ShardName>
+    readonly shards: number
+  }
+  readonly LeaseLost: ShardName & { readonly epoch: number }
+  readonly LeaseRestored: ShardName & { readonly epoch: number }
+  readonly ShardEnded: ShardName
+  readonly RecordsLost: ShardName & { readonly position: Position; readonly reason: "Refused" | "ShardGone" }
+  readonly StreamRecreated: { readonly stream: string; readonly createdAt: number }
+  readonly Retrying: {
+    readonly operation: string
+    readonly stream: string
+    readonly shardId: string | undefined
+    readonly attempt: number
+    readonly delay: Duration.Duration
+    readonly error: KinesisError | StateStoreError
+  }
+  readonly CommitFailed: { readonly shards: ReadonlyArray<ShardName>; readonly error: StateStoreError }
+  readonly SyncFailed: { readonly error: KinesisError | StateStoreError }
+  readonly HeartbeatFailed: { readonly error: StateStoreError | MemberMissing | MemberReplaced }
+  readonly DeliverySuspended: object
+  readonly DeliveryResumed: object
+  readonly MemberRegisteredAgain: object
+  readonly LoopFailed: { readonly loop: string; readonly cause: Cause.Cause<unknown> }
+  readonly CloseIncomplete: { readonly step: string; readonly cause: Cause.Cause<unknown> }
+}>
+
+/**
+ * @since 0.1.0
+ * @category constructors
+ */
+export const {
+  $is: is,
+  $match: match,
+  AssignmentChanged,
+  CloseIncomplete,
+  CommitFailed,
+  DeliveryResumed,
+  DeliverySuspended,
+  HeartbeatFailed,
+  LeaseLost,
+  LeaseRestored,
+  LoopFailed,
+  MemberRegisteredAgain,
+  RecordsLost,
+  Retrying,
+  ShardEnded,
+  StreamRecreated,
+  SyncFailed
+} = Data.taggedEnum<KinesumerEvent>()

@@ -1,0 +1,326 @@
+/**
+ * Hands slices to user code. Everything that decides whether a record is delivered is here: the run must still be
+ * running, its stream not paused, and the member in good standing; then the slice is taken, which moves the cursor.
+ *
+ * A run of `records` or `shards` that ends gives back what it did not mark: the cursor returns to the first unprocessed
+ * record, and the next run begins there.
+ */
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { AlreadyRunning, type ConsumeError, LeaseLost } from "../KinesumerError.js"
+import * as Metrics from "../KinesumerMetrics.js"
+import { DeliveredRecord, IndexSymbol, type KinesumerRecord, SliceSymbol } from "../KinesumerRecord.js"
+import type { Budget } from "./budget.js"
+import type { Environment } from "./environment.js"
+import * as Lane from "./lane.js"
+import type { Membership } from "./membership.js"
+import * as Monotonic from "./monotonic.js"
+import { intervalOf } from "./page.js"
+import { releaseSlices } from "./reader.js"
+import * as Run from "./run.js"
+import * as Signal from "./signal.js"
+
+/** The records of one shard, from `shards`. */
+export interface ShardStream {
+  readonly stream: string
+  readonly shardId: string
+  readonly epoch: number
+  readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
+}
+
+export interface Delivery {
+  readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
+  readonly shards: Stream.Stream<ShardStream, ConsumeError>
+  readonly mark: (records: Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
+  readonly setPaused: (streamKey: string, paused: boolean) => Effect.Effect<void>
+  readonly paused: Effect.Effect<ReadonlySet<string>>
+  /** A run has slices waiting, or has been read to its end. */
+  readonly arrived: (run: Run.Run) => Effect.Effect<void>
+  readonly demand: (run: Run.Run) => Effect.Effect<number>
+  readonly started: (runs: ReadonlyArray<Run.Run>) => Effect.Effect<void>
+  /** A run is not `Running` any more: what waits of it is dropped. */
+  readonly stopped: (run: Run.Run) => Effect.Effect<void>
+  /** Ends every run of `records` and `shards`, now and later: with an error, or as a stream that is over. */
+  readonly finish: (error: Option.Option<ConsumeError>) => Effect.Effect<void>
+  /** What ended them. */
+  readonly failure: Effect.Effect<Option.Option<ConsumeError>>
+  /** How long ago the stream last asked for more, in milliseconds. */
+  readonly sincePull: Effect.Effect<number>
+}
+
+type View =
+  | { readonly _tag: "Idle" }
+  | { readonly _tag: "Records" }
+  | {
+    readonly _tag: "Shards"
+    readonly fresh: ReadonlyArray<Run.Run>
+    readonly consumed: ReadonlySet<Run.Run>
+  }
+
+interface Handed {
+  readonly run: Run.Run
+  readonly slice: Lane.Slice
+}
+
+/** A pull, as `Stream` has it: `none` is the end. */
+type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
+
+export const make = (options: {
+  readonly env: Environment
+  readonly budget: Budget
+  readonly membership: Membership
+  readonly runs: Effect.Effect<ReadonlyMap<string, Run.Run>>
+  /** Some run is processed to its end: there is something to commit at once. */
+  readonly finished: Effect.Effect<void>
+}): Effect.Effect<Delivery> =>
+  Effect.gen(function*() {
+    const { budget, env, membership } = options
+    const isAuto = env.config.commit.mode === "auto"
+    const view = yield* Ref.make<View>({ _tag: "Idle" })
+    const paused = yield* Ref.make<ReadonlySet<string>>(new Set())
+    const outcome = yield* Ref.make(Option.none<Option.Option<ConsumeError>>())
+    const pulledAt = yield* Ref.make(yield* Monotonic.now)
+    const wake = yield* Signal.make
+    // Runs with something to hand out, each at most once and in the order of arrival, so that each has its turn. It is
+    // only touched between two steps of a fiber.
+    const ready = new Set<Run.Run>()
+
+    const allRuns = Effect.map(options.runs, (runs) => [...runs.values()])
+
+    // --- Taking -----------------------------------------------------------------------------------------------------
+
+    const takeFrom = (run: Run.Run): Effect.Effect<Option.Option<Handed>> =>
+      Effect.gen(function*() {
+        if ((yield* Ref.get(run.status)) !== "Running") return Option.none()
+        if ((yield* Ref.get(paused)).has(run.stream.key)) return Option.none()
+        const slice = yield* Ref.modify(run.lane, Lane.pull)
+        if (Option.isNone(slice)) return Option.none()
+        yield* releaseSlices(budget, [slice.value])
+        yield* run.room.open
+        yield* env.count(Metrics.records, slice.value.records.length, { stream: run.stream.label })
+        yield* env.count(Metrics.bytes, slice.value.bytes, { stream: run.stream.label })
+        return Option.some({ run, slice: slice.value })
+      })
+
+    const takeNext: Effect.Effect<Handed | undefined> = Effect.gen(function*() {
+      for (const run of ready) {
+        ready.delete(run)
+        const handed = yield* takeFrom(run)
+        if (Option.isNone(handed)) continue
+        if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
+        return handed.value
+      }
+      return undefined
+    })
+
+    /** Waits until `look` finds something, and the member may hand it out. What is found is taken without a gap. */
+    const pull = <A>(signal: Signal.Signal, look: Pull<A | undefined>): Pull<A> => {
+      const attempt: Pull<A | undefined> = Effect.gen(function*() {
+        const over = yield* Ref.get(outcome)
+        if (Option.isSome(over)) return yield* Effect.fail(over.value)
+        if (yield* membership.mayDeliver) return yield* Effect.uninterruptible(look)
+        yield* membership.awaitDelivery
+        return yield* attempt
+      })
+      return Effect.zipRight(
+        Effect.flatMap(Monotonic.now, (now) => Ref.set(pulledAt, now)),
+        Signal.awaitUntil(signal, attempt)
+      )
+    }
+
+    // --- Marking ----------------------------------------------------------------------------------------------------
+
+    const markInterval = (run: Run.Run, interval: Lane.Interval): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        const lane = yield* Ref.updateAndGet(run.lane, (current) => Lane.mark(current, interval))
+        if (Lane.isSettled(lane)) yield* run.settled.open
+        if (Lane.isFinished(lane)) yield* options.finished
+      })
+
+    const mark = (records: Iterable<KinesumerRecord>): Effect.Effect<void, LeaseLost> =>
+      Effect.gen(function*() {
+        let lost: LeaseLost | undefined
+        for (const record of records) {
+          const slice = record instanceof DeliveredRecord ? record[SliceSymbol] : undefined
+          if (!(record instanceof DeliveredRecord) || slice === undefined) {
+            return yield* Effect.dieMessage("mark was given a record that this group has not delivered")
+          }
+          const { run } = slice
+          if ((yield* Ref.get(run.status)) === "Over") {
+            lost ??= new LeaseLost({ ...Run.nameOf(run), epoch: run.epoch })
+          } else {
+            yield* markInterval(run, intervalOf(slice, record[IndexSymbol]))
+          }
+        }
+        if (lost !== undefined) return yield* lost
+      })
+
+    // --- Giving back ------------------------------------------------------------------------------------------------
+
+    /** Changes a lane so that reading begins anew, and gives the room of what waited back. */
+    const reset = (run: Run.Run, change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
+      Ref.modify(run.lane, (lane) => {
+        const next = change(lane)
+        return [next.generation === lane.generation ? [] : lane.waiting, next]
+      }).pipe(
+        Effect.flatMap((dropped) => releaseSlices(budget, dropped)),
+        Effect.zipRight(run.room.open),
+        Effect.uninterruptible
+      )
+
+    const resetAll = (change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
+      Effect.flatMap(allRuns, Effect.forEach((run) => reset(run, change), { discard: true }))
+
+    // --- Runs of the streams ----------------------------------------------------------------------------------------
+
+    const begin = (
+      next: View & { readonly _tag: "Records" | "Shards" }
+    ): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
+      Effect.acquireRelease(
+        Effect.flatMap(
+          Ref.modify(view, (current) => current._tag === "Idle" ? [undefined, next] : [current._tag, current]),
+          (running) =>
+            running === undefined
+              ? Effect.void
+              : new AlreadyRunning({ view: running === "Records" ? "records" : "shards" })
+        ),
+        () =>
+          Effect.gen(function*() {
+            yield* resetAll(Lane.rewind)
+            yield* Ref.set(view, { _tag: "Idle" })
+            for (const run of yield* allRuns) {
+              if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
+              yield* run.room.open
+            }
+          })
+      )
+
+    /**
+     * A slice is marked when the same run of the stream comes back for more: a pull is the sign that what the pull
+     * before it brought was processed.
+     */
+    const handing = (look: Pull<Handed>): Effect.Effect<Pull<Chunk.Chunk<KinesumerRecord>>> =>
+      Effect.map(Ref.make(Option.none<Handed>()), (inHand) =>
+        Effect.gen(function*() {
+          const previous = yield* Ref.getAndSet(inHand, Option.none())
+          if (isAuto && Option.isSome(previous)) yield* markInterval(previous.value.run, previous.value.slice)
+          const handed = yield* look
+          yield* Ref.set(inHand, Option.some(handed))
+          return Chunk.unsafeFromArray(handed.slice.records)
+        }))
+
+    const records = Stream.unwrapScoped(Effect.gen(function*() {
+      yield* begin({ _tag: "Records" })
+      return Stream.repeatEffectChunkOption(yield* handing(pull(wake, takeNext)))
+    }))
+
+    const consume = (run: Run.Run): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
+      Effect.acquireRelease(
+        Effect.flatMap(
+          Ref.modify(view, (current) =>
+            current._tag === "Shards" && !current.consumed.has(run)
+              ? [true, { ...current, consumed: new Set(current.consumed).add(run) }]
+              : [false, current]),
+          (consuming) => consuming ? run.room.open : new AlreadyRunning({ view: "shards" })
+        ),
+        () =>
+          Effect.zipRight(
+            Ref.update(view, (current) =>
+              current._tag === "Shards"
+                ? { ...current, consumed: new Set([...current.consumed].filter((other) => other !== run)) }
+                : current),
+            // Nobody reads this shard now, so it must not hold room that the others need.
+            reset(run, (lane) => Lane.drop(Lane.rewind(lane)))
+          )
+      )
+
+    const shardRecords = (run: Run.Run): Stream.Stream<KinesumerRecord, ConsumeError> =>
+      Stream.unwrapScoped(Effect.gen(function*() {
+        yield* consume(run)
+        const look: Pull<Handed | undefined> = Effect.gen(function*() {
+          const handed = yield* takeFrom(run)
+          if (Option.isSome(handed)) return handed.value
+          const { ending, waiting } = yield* Ref.get(run.lane)
+          const isOver = (yield* Ref.get(run.status)) !== "Running" || (ending === "Read" && waiting.length === 0)
+          return isOver ? yield* Effect.fail(Option.none()) : undefined
+        })
+        return Stream.repeatEffectChunkOption(yield* handing(pull(run.arrival, look)))
+      }))
+
+    const shards = Stream.unwrapScoped(Effect.gen(function*() {
+      yield* begin({ _tag: "Shards", fresh: yield* allRuns, consumed: new Set() })
+      yield* resetAll(Lane.drop)
+      const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Ref.modify(view, (current) =>
+        current._tag === "Shards" && current.fresh.length > 0
+          ? [Chunk.unsafeFromArray(current.fresh), { ...current, fresh: [] }]
+          : [undefined, current])
+      return Stream.map(Stream.repeatEffectChunkOption(pull(wake, fresh)), (run): ShardStream => ({
+        ...Run.nameOf(run),
+        epoch: run.epoch,
+        records: shardRecords(run)
+      }))
+    }))
+
+    return {
+      records,
+      shards,
+      mark,
+      paused: Ref.get(paused),
+      setPaused: (streamKey, isPaused) =>
+        Effect.gen(function*() {
+          yield* Ref.update(paused, (keys) => {
+            const others = [...keys].filter((key) =>
+              key !== streamKey
+            )
+            return new Set(isPaused ? [...others, streamKey] : others)
+          })
+          for (const run of yield* allRuns) {
+            if (run.stream.key !== streamKey) continue
+            // What waits would keep the room of streams that go on.
+            if (isPaused) yield* reset(run, Lane.drop)
+            yield* Effect.zipRight(run.room.open, run.arrival.open)
+          }
+        }),
+      arrived: (run) =>
+        Effect.suspend(() => {
+          ready.add(run)
+          return Effect.zipRight(wake.open, run.arrival.open)
+        }),
+      demand: (run) =>
+        Effect.gen(function*() {
+          if ((yield* Ref.get(paused)).has(run.stream.key)) return 0
+          const current = yield* Ref.get(view)
+          if (current._tag !== "Shards") return Infinity
+          // Consumers of single shards wait for nobody but themselves, so each has its own share of the room.
+          return current.consumed.has(run)
+            ? Math.max(1, Math.floor(env.config.bufferSize / (yield* options.runs).size))
+            : 0
+        }),
+      started: (runs) =>
+        Effect.zipRight(
+          Ref.update(view, (current) =>
+            current._tag === "Shards" ? { ...current, fresh: [...current.fresh, ...runs] } : current),
+          wake.open
+        ),
+      stopped: (run) =>
+        Effect.gen(function*() {
+          ready.delete(run)
+          yield* reset(run, Lane.drop)
+          yield* run.arrival.open
+          if (Lane.isSettled(yield* Ref.get(run.lane))) yield* run.settled.open
+        }),
+      finish: (error) =>
+        Effect.gen(function*() {
+          yield* Ref.update(outcome, Option.orElseSome(() => error))
+          yield* membership.stopWaiting
+          yield* wake.open
+          for (const run of yield* allRuns) yield* run.arrival.open
+        }),
+      failure: Effect.map(Ref.get(outcome), Option.flatten),
+      sincePull: Effect.zipWith(Monotonic.now, Ref.get(pulledAt), (now, at) => now - at)
+    }
+  })

@@ -1,0 +1,61 @@
+/** What every part of a member shares. */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
+import * as PubSub from "effect/PubSub"
+import type * as KinesisClient from "../KinesisClient.js"
+import type { KinesumerConfig } from "../KinesumerConfig.js"
+import type { KinesumerEvent } from "../KinesumerEvent.js"
+import type * as StateStore from "../StateStore.js"
+
+export interface Environment {
+  readonly config: KinesumerConfig
+  readonly self: StateStore.Owner
+  readonly kinesis: KinesisClient.KinesisClient["Type"]
+  readonly store: StateStore.StateStore["Type"]
+  readonly emit: (event: KinesumerEvent) => Effect.Effect<void>
+  readonly count: (
+    metric: Metric.Metric.Counter<number>,
+    amount: number,
+    tags?: Tags
+  ) => Effect.Effect<void>
+  readonly gauge: (metric: Metric.Metric.Gauge<number>, value: number, tags?: Tags) => Effect.Effect<void>
+  readonly events: PubSub.PubSub<KinesumerEvent>
+  /** Intervals in milliseconds. */
+  readonly timeouts: {
+    readonly liveness: number
+    readonly heartbeat: number
+    /** How often the leader asks Kinesis for the shard lists. */
+    readonly refresh: number
+  }
+}
+
+type Tags = Readonly<Record<string, string>>
+
+/** Three tries for a heartbeat before the others take over. */
+const heartbeatsPerTimeout = 3
+
+/** A split or merge is noticed at the end of its parents; listing is only the safety net, and costs calls. */
+const syncsPerRefresh = 6
+
+/** Events that nobody reads in time make room for newer ones. */
+const eventCapacity = 4_096
+
+export const make = (
+  options: Pick<Environment, "config" | "kinesis" | "self" | "store">
+): Effect.Effect<Environment> =>
+  Effect.map(PubSub.sliding<KinesumerEvent>(eventCapacity), (events) => ({
+    ...options,
+    events,
+    emit: (event) => Effect.zipRight(Effect.logDebug(event), PubSub.publish(events, event)),
+    count: (metric, amount, tags) => Metric.incrementBy(tag(metric, options.config.app, tags), amount),
+    gauge: (metric, value, tags) => Metric.set(tag(metric, options.config.app, tags), value),
+    timeouts: {
+      liveness: Duration.toMillis(options.config.livenessTimeout),
+      heartbeat: Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout,
+      refresh: Duration.toMillis(options.config.syncInterval) * syncsPerRefresh
+    }
+  }))
+
+const tag = <Type, In, Out>(metric: Metric.Metric<Type, In, Out>, app: string, tags: Tags = {}) =>
+  Object.entries({ app, ...tags }).reduce((tagged, [key, value]) => Metric.tagged(tagged, key, value), metric)

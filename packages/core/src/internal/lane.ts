@@ -1,0 +1,156 @@
+/**
+ * What a member knows of one running shard: how far it was read, delivered, processed and committed. All of it is one
+ * immutable value and pure transitions, so that each rule about positions stands in one place.
+ *
+ * ```
+ *   committed <= processed <= cursor <= read
+ * ```
+ *
+ * `read` moves when a page arrives, `cursor` when the stream pulls a slice, `processed` when marks close up without a
+ * gap, `committed` when the store has answered.
+ */
+import * as Option from "effect/Option"
+import type { DeliveredRecord } from "../KinesumerRecord.js"
+import * as Position from "../Position.js"
+
+/** Records of one shard that are handed over together. `from` and `to` are the cursor before and after it. */
+export interface Slice {
+  readonly records: ReadonlyArray<DeliveredRecord>
+  readonly bytes: number
+  readonly from: Position.Position
+  readonly to: Position.Position
+}
+
+/** A stretch of records that are marked while something before them is not yet. */
+export interface Interval {
+  readonly from: Position.Position
+  readonly to: Position.Position
+}
+
+/**
+ * - `Open`: there may be more to read
+ * - `Read`: Kinesis gave no next iterator, and a second sign agreed that the shard has ended. What was read may still
+ *   wait to be delivered and marked
+ */
+export type Ending = "Open" | "Read"
+
+export interface Lane {
+  readonly committed: Position.Position
+  readonly processed: Position.Position
+  readonly marked: ReadonlyArray<Interval>
+  readonly cursor: Position.Position
+  readonly read: Position.Position
+  readonly waiting: ReadonlyArray<Slice>
+  readonly ending: Ending
+  /** Grows whenever reading has to begin again at the cursor: a page that was asked for before that is stale. */
+  readonly generation: number
+}
+
+/**
+ * Marks beyond a gap are kept as intervals. A group that leaves this many gaps has lost track itself; forgetting the
+ * marks furthest ahead keeps memory bounded and only means that those records are delivered again after a restart.
+ */
+const maxGaps = 10_000
+
+export const make = (position: Position.Position): Lane => ({
+  committed: position,
+  processed: position,
+  marked: [],
+  cursor: position,
+  read: position,
+  waiting: [],
+  ending: "Open",
+  generation: 0
+})
+
+export const waitingRecords = (lane: Lane): number => lane.waiting.reduce((sum, slice) => sum + slice.records.length, 0)
+
+/** Adds what a page brought, unless reading has begun anew since the page was asked for. */
+export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice>): Option.Option<Lane> => {
+  if (generation !== lane.generation) return Option.none()
+  const last = slices[slices.length - 1]
+  return Option.some(
+    last === undefined ? lane : { ...lane, waiting: [...lane.waiting, ...slices], read: last.to }
+  )
+}
+
+/** The next slice. This is the one place that moves the cursor forwards. */
+export const pull = (lane: Lane): readonly [slice: Option.Option<Slice>, lane: Lane] => {
+  const [slice, ...waiting] = lane.waiting
+  return slice === undefined
+    ? [Option.none(), lane]
+    : [Option.some(slice), { ...lane, waiting, cursor: slice.to }]
+}
+
+/** Marks a stretch as processed. Marks come in any order; `processed` moves over those that close up. */
+export const mark = (lane: Lane, interval: Interval): Lane => {
+  if (Position.compare(interval.to, lane.processed) <= 0) return lane
+  const marked = insert(lane.marked, interval)
+  const first = marked[0]
+  return first !== undefined && Position.compare(first.from, lane.processed) <= 0
+    ? { ...lane, processed: first.to, marked: marked.slice(1) }
+    : { ...lane, marked: marked.length > maxGaps ? marked.slice(0, maxGaps) : marked }
+}
+
+/** Keeps the intervals sorted, apart and joined where they touch. */
+const insert = (marked: ReadonlyArray<Interval>, interval: Interval): ReadonlyArray<Interval> => {
+  const before = marked.filter((other) => Position.compare(other.to, interval.from) < 0)
+  const after = marked.filter((other) => Position.compare(other.from, interval.to) > 0)
+  const touching = marked.slice(before.length, marked.length - after.length)
+  const joined = touching.reduce<Interval>((self, that) => ({
+    from: Position.compare(that.from, self.from) < 0 ? that.from : self.from,
+    to: Position.compare(that.to, self.to) > 0 ? that.to : self.to
+  }), interval)
+  return [...before, joined, ...after]
+}
+
+/**
+ * Gives back what was delivered and not processed: the next pull begins at the first unprocessed record. Nothing happens
+ * where everything delivered was processed.
+ */
+export const rewind = (lane: Lane): Lane =>
+  Position.compare(lane.processed, lane.cursor) === 0 ? lane : beginAt({ ...lane, marked: [] }, lane.processed)
+
+/** Drops what waits, to be read again from the cursor. */
+export const drop = (lane: Lane): Lane => lane.waiting.length === 0 ? lane : beginAt(lane, lane.cursor)
+
+/**
+ * Kinesis no longer accepts the position: reading begins anew at the oldest record. The place in the order is given up
+ * with it, since what comes next may belong to another numbering.
+ */
+export const restart = (lane: Lane): Lane => ({
+  ...beginAt(lane, Position.trimHorizon),
+  processed: Position.trimHorizon,
+  committed: Position.trimHorizon,
+  marked: []
+})
+
+const beginAt = (lane: Lane, position: Position.Position): Lane => ({
+  ...lane,
+  cursor: position,
+  read: position,
+  waiting: [],
+  ending: "Open",
+  generation: lane.generation + 1
+})
+
+export const end = (lane: Lane, generation: number): Lane =>
+  generation === lane.generation ? { ...lane, ending: "Read" } : lane
+
+/** Everything that was handed out is processed. */
+export const isSettled = (lane: Lane): boolean => Position.compare(lane.processed, lane.cursor) === 0
+
+/** The shard is over for this member: read to its end, all of it delivered and processed. */
+export const isFinished = (lane: Lane): boolean =>
+  lane.ending === "Read" && lane.waiting.length === 0 && isSettled(lane)
+
+/** What a commit would write now, if it is more than what is written already. */
+export const toCommit = (lane: Lane): Option.Option<Position.Position> => {
+  const position = isFinished(lane) ? Position.shardEnd : lane.processed
+  return position._tag !== "TrimHorizon" && Position.compare(position, lane.committed) > 0
+    ? Option.some(position)
+    : Option.none()
+}
+
+export const committed = (lane: Lane, position: Position.Position): Lane =>
+  Position.compare(position, lane.committed) > 0 ? { ...lane, committed: position } : lane

@@ -1,0 +1,426 @@
+/**
+ * One member of a group, from its registration to the end of its scope.
+ *
+ * ```
+ *   resolve streams -> register -> first sync -> loops run -> close: stop, commit, release, deregister
+ * ```
+ *
+ * Everything that runs in the background lives in `work`, a scope of its own that closing ends first. Each step of
+ * closing has its part of `closeTimeout`, and a step that fails does not keep the next one from being tried.
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Ref from "effect/Ref"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import { KinesisClient } from "../KinesisClient.js"
+import type { KinesisError } from "../KinesisError.js"
+import * as KinesumerConfig from "../KinesumerConfig.js"
+import { type CommitError, type ConsumeError, InvalidConfig, type StartError } from "../KinesumerError.js"
+import * as KinesumerEvent from "../KinesumerEvent.js"
+import * as Metrics from "../KinesumerMetrics.js"
+import { StateStore } from "../StateStore.js"
+import { type MemberMissing, type MemberReplaced, StateStoreError } from "../StateStoreError.js"
+import * as Assignment from "./assignment.js"
+import * as Budget from "./budget.js"
+import * as Committer from "./committer.js"
+import * as Delivery from "./delivery.js"
+import * as Environment from "./environment.js"
+import * as Lane from "./lane.js"
+import * as Membership from "./membership.js"
+import * as Monotonic from "./monotonic.js"
+import * as Plan from "./plan.js"
+import * as Reader from "./reader.js"
+import * as Refresher from "./refresher.js"
+import * as Run from "./run.js"
+import * as ShardLists from "./shardLists.js"
+import * as Signal from "./signal.js"
+import * as Streams from "./streams.js"
+import * as Sync from "./sync.js"
+
+export interface Member {
+  readonly env: Environment.Environment
+  readonly membership: Membership.Membership
+  readonly delivery: Delivery.Delivery
+  readonly assignment: Assignment.Assignment
+  readonly refresher: Refresher.Refresher
+  readonly budget: Budget.Budget
+  readonly seen: Ref.Ref<Sync.Seen>
+  readonly loops: Effect.Effect<ReadonlyMap<string, Cause.Cause<unknown>>>
+  readonly commit: Effect.Effect<void, CommitError>
+  readonly refresh: (
+    streams: ReadonlyArray<string | KinesumerConfig.StreamOptions>
+  ) => Effect.Effect<void, StartError>
+}
+
+/** The stream that was configured under this name or ARN. */
+export const findStream = (member: Member, label: string): Effect.Effect<Streams.StreamState, InvalidConfig> =>
+  Effect.flatMap(Ref.get(member.seen), ({ streams }) => {
+    const found = streams.find((stream) => stream.label === label || stream.key === label)
+    return found === undefined
+      ? new InvalidConfig({
+        field: "stream",
+        value: label,
+        allowed: `one of the configured streams: ${streams.map((stream) => stream.label).join(", ")}`
+      })
+      : Effect.succeed(found)
+  })
+
+/** Passing faults at the start are tried again for about as long as a deployment waits anyway. */
+const startPolicy = Schedule.jittered(Schedule.exponential("200 millis")).pipe(Schedule.intersect(Schedule.recurs(5)))
+
+const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.retry(effect, {
+    schedule: startPolicy,
+    while: (error) => error._tag !== "InvalidConfig" && error.retryable
+  })
+
+export const make = (
+  config: KinesumerConfig.KinesumerConfig
+): Effect.Effect<Member, StartError, KinesisClient | StateStore | Scope.Scope> =>
+  Effect.gen(function*() {
+    const env = yield* Environment.make({
+      config,
+      self: { memberId: config.memberId, incarnation: yield* randomIncarnation },
+      kinesis: yield* KinesisClient,
+      store: yield* StateStore
+    })
+    const resolved = yield* retryStart(Streams.resolve(env, config.streams))
+    yield* retryStart(Effect.forEach(resolved, ({ description, stream }) => ShardLists.load(env, stream, description)))
+    const streams = resolved.map(({ stream }) => stream)
+
+    const work = yield* Scope.make()
+    const membership = yield* Membership.make(env, streams.map(({ key }) => key))
+    const budget = Budget.make({ records: config.bufferSize, bytes: config.bufferBytes })
+    const state = yield* Ref.make<Assignment.Runs>(new Map())
+    const seen = yield* Ref.make<Sync.Seen>({
+      streams,
+      lists: new Map(),
+      live: [],
+      liveness: new Map(),
+      awaitingChildren: [],
+      unowned: new Set(),
+      look: true
+    })
+    const syncSoon = yield* Signal.make
+    const commitSoon = yield* Signal.make
+    const loops = yield* Ref.make<ReadonlyMap<string, Cause.Cause<unknown>>>(new Map())
+
+    const lookSoon = Effect.zipRight(Ref.update(seen, (current) => ({ ...current, look: true })), syncSoon.open)
+
+    // --- What becomes of a run --------------------------------------------------------------------------------------
+
+    const lost = (run: Run.Run): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        if (!(yield* assignment.drop(run))) return
+        yield* env.count(Metrics.leasesLost, 1, { stream: run.stream.label })
+        yield* env.emit(KinesumerEvent.LeaseLost({ ...Run.nameOf(run), epoch: run.epoch }))
+        yield* lookSoon
+      })
+
+    const ended = (run: Run.Run): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        yield* assignment.drop(run)
+        yield* env.emit(KinesumerEvent.ShardEnded(Run.nameOf(run)))
+        yield* noteEnd(run).pipe(Effect.zipRight(lookSoon), Effect.forkIn(work), Effect.interruptible)
+      })
+
+    /** The others learn of the end by the list's version, so it is written however long that takes. */
+    const noteEnd = (run: Run.Run): Effect.Effect<void> =>
+      Effect.flatMap(Ref.get(run.children), (children) =>
+        ShardLists.noteEnd(env, run.stream, run.checkpointKey, children)).pipe(
+          Effect.tapError((error) =>
+            env.emit(KinesumerEvent.SyncFailed({ error }))
+          ),
+          Effect.retry(Schedule.jittered(Schedule.spaced(config.syncInterval))),
+          Effect.orDie
+        )
+
+    const committer = yield* Committer.make({
+      env,
+      ended,
+      lost: (run, row) =>
+        Option.match(row, {
+          onNone: () => lookSoon,
+          onSome: (checkpoint) => {
+            switch (Plan.standing(run, checkpoint, env.self)) {
+              case "Lost":
+                return lost(run)
+              case "Vanished":
+                return lookSoon
+              case "Held":
+                // A condition failed that holds now: the position is written with the next commit.
+                return Effect.void
+            }
+          }
+        }),
+      vanished: () => lookSoon
+    })
+
+    const commitAll = (commit: Committer.Committer["commit"]) =>
+      Effect.gen(function*() {
+        const running = yield* assignment.running
+        const leaving = yield* assignment.leaving
+        yield* commit([...running.values(), ...leaving.values()])
+      })
+
+    // --- The parts --------------------------------------------------------------------------------------------------
+
+    const delivery = yield* Delivery.make({
+      env,
+      budget,
+      membership,
+      runs: Ref.get(state),
+      finished: Effect.asVoid(commitSoon.open)
+    })
+    const refresher = yield* Refresher.make({ env, membership, seen, changed: Effect.asVoid(syncSoon.open) })
+
+    const readerContext: Reader.ReaderContext = {
+      env,
+      budget,
+      arrived: delivery.arrived,
+      demand: delivery.demand,
+      knownShards: (stream) => Effect.map(Ref.get(seen), ({ lists }) => lists.get(stream.key)?.shards ?? []),
+      refreshShards: refresher.refresh,
+      ended: (run) =>
+        Effect.zipRight(
+          delivery.arrived(run),
+          Effect.flatMap(Ref.get(run.lane), (lane) => Lane.isFinished(lane) ? commitSoon.open : Effect.void)
+        )
+    }
+
+    const assignment = yield* Assignment.make({
+      env,
+      scope: work,
+      state,
+      delivery,
+      commit: committer.commit,
+      read: (run) => supervised(`reader of ${run.key}`, Reader.run(readerContext, run)),
+      handedOver: lookSoon
+    })
+
+    const syncContext: Sync.SyncContext = {
+      env,
+      membership,
+      assignment,
+      seen,
+      commitSoon: Effect.asVoid(commitSoon.open),
+      lost
+    }
+    const syncing = yield* Effect.makeSemaphore(1)
+    const sync = (newStreams: Option.Option<ReadonlyArray<Streams.StreamState>>) =>
+      syncing.withPermits(1)(Sync.round(syncContext, newStreams)).pipe(
+        Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error })))
+      )
+
+    // --- Failing ----------------------------------------------------------------------------------------------------
+
+    const fail = (error: ConsumeError): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        yield* Effect.logError("The group member stops", error)
+        yield* delivery.finish(Option.some(error))
+        // The leases go free even if the layer is kept open. Closing ends the scope that this runs in, so it must not be a
+        // part of it; the layer's own finalizer waits for it.
+        yield* Effect.forkDaemon(close)
+      })
+
+    /** What needs a person ends the group when it has lasted for the liveness timeout; the rest is told and waited for. */
+    const brokenSince = yield* Ref.make<ReadonlyMap<string, number>>(new Map())
+    const storeAnswered = (loop: string) =>
+      Ref.update(brokenSince, (all) => new Map([...all].filter(([key]) => key !== loop)))
+    const storeFailed = (loop: string, error: StateStoreError): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        if (!needsPerson(error)) return yield* storeAnswered(loop)
+        const now = yield* Monotonic.now
+        const since = yield* Ref.modify(brokenSince, (all) => {
+          const at = all.get(loop) ?? now
+          return [at, new Map(all).set(loop, at)]
+        })
+        if (now - since >= env.timeouts.liveness) yield* fail(error)
+      })
+
+    // --- Loops ------------------------------------------------------------------------------------------------------
+
+    /** A defect ends a round, never the loop: it is told, and the next round comes. */
+    const supervised = <E>(loop: string, effect: Effect.Effect<never, E>): Effect.Effect<never> =>
+      effect.pipe(
+        Effect.catchAllCause((cause) =>
+          Cause.isInterruptedOnly(cause)
+            ? Effect.interrupt
+            : Effect.gen(function*() {
+              yield* Ref.update(loops, (all) => new Map(all).set(loop, cause))
+              yield* env.count(Metrics.failures, 1, { loop })
+              yield* Effect.logError(`The ${loop} failed and goes on`, cause)
+              yield* env.emit(KinesumerEvent.LoopFailed({ loop, cause }))
+              return yield* Effect.sleep(config.syncInterval)
+            })
+        ),
+        Effect.forever
+      )
+
+    const everyRound = (loop: string, round: Effect.Effect<void>): Effect.Effect<void> =>
+      Effect.asVoid(
+        supervised(loop, Effect.forever(Effect.zipRight(round, Ref.update(loops, withoutLoop(loop))))).pipe(
+          Effect.forkIn(work),
+          Effect.interruptible
+        )
+      )
+
+    /** Beats come at a fixed rate, however long a write takes; after a failure the next one comes sooner. */
+    const heartbeat = Effect.gen(function*() {
+      const startedAt = yield* Monotonic.now
+      const pause = yield* membership.heartbeat.pipe(
+        Effect.timeoutFail({ duration: env.timeouts.liveness / 2, onTimeout: () => heartbeatTimeout(env) }),
+        Effect.zipRight(storeAnswered("heartbeat")),
+        Effect.as(env.timeouts.heartbeat),
+        Effect.catchAll((error) => Effect.as(heartbeatFailed(error), env.timeouts.heartbeat / 5))
+      )
+      yield* Effect.sleep(Math.max(0, startedAt + pause - (yield* Monotonic.now)))
+    })
+    const heartbeatFailed = (error: StateStoreError | MemberMissing | MemberReplaced): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        yield* env.count(Metrics.failures, 1, { loop: "heartbeat" })
+        yield* env.emit(KinesumerEvent.HeartbeatFailed({ error }))
+        switch (error._tag) {
+          case "MemberReplaced":
+            return yield* fail(error)
+          case "MemberMissing":
+            return yield* lookSoon
+          case "StateStoreError":
+            return yield* storeFailed("heartbeat", error)
+        }
+      })
+
+    const syncRound = Effect.gen(function*() {
+      yield* Effect.timeoutOption(syncSoon.await, config.syncInterval)
+      yield* syncSoon.close
+      yield* sync(Option.none()).pipe(
+        Effect.matchEffect({
+          onFailure: (error) => Effect.zipRight(storeFailed("sync", error), Effect.sleep(retryPause)),
+          onSuccess: () => storeAnswered("sync")
+        })
+      )
+    })
+    const retryPause = Duration.times(config.syncInterval, 0.2)
+
+    const commitRound = Effect.gen(function*() {
+      yield* Effect.timeoutOption(commitSoon.await, config.commit.interval)
+      yield* commitSoon.close
+      // A commit that fails has told so, and is written with the next one.
+      yield* Effect.exit(commitAll(committer.commit))
+    })
+
+    const refreshRound = Effect.gen(function*() {
+      yield* Effect.sleep(config.syncInterval)
+      yield* refresher.tick
+      const missing = yield* refresher.missing
+      const { streams: configured } = yield* Ref.get(seen)
+      const gone = configured.map(({ key }) => missing.get(key))
+      const now = yield* Monotonic.now
+      const first = gone[0]
+      if (
+        first !== undefined &&
+        gone.every((entry) => entry !== undefined && now - entry.since >= env.timeouts.liveness)
+      ) {
+        yield* fail(first.error)
+      }
+    })
+
+    // --- Closing ----------------------------------------------------------------------------------------------------
+
+    const closing = Effect.gen(function*() {
+      const deadline = (yield* Monotonic.now) + Duration.toMillis(config.closeTimeout)
+      const step = <A, E>(name: string, share: number, effect: Effect.Effect<A, E>): Effect.Effect<void> =>
+        Effect.gen(function*() {
+          const left = Math.max(0, deadline - (yield* Monotonic.now))
+          yield* effect.pipe(
+            Effect.interruptible,
+            // Whatever hangs is left behind, even where it can't be interrupted.
+            Effect.disconnect,
+            Effect.interruptible,
+            Effect.timeoutFail({ duration: left * share, onTimeout: () => new Cause.TimeoutException(name) }),
+            Effect.catchAllCause((cause) =>
+              Effect.zipRight(
+                Effect.logWarning(`Closing: ${name} is incomplete`, cause),
+                env.emit(KinesumerEvent.CloseIncomplete({ step: name, cause }))
+              )
+            )
+          )
+        })
+      yield* delivery.finish(Option.none())
+      yield* step("stopping the readers", 0.25, Effect.zipRight(Scope.close(work, Exit.void), assignment.stopAll))
+      yield* step("committing what was marked", 0.5, commitAll(committer.commit))
+      yield* step(
+        "releasing the leases",
+        0.5,
+        Effect.gen(function*() {
+          const runs = [...(yield* assignment.running).values(), ...(yield* assignment.leaving).values()]
+          yield* Effect.forEach(runs, assignment.drop, { discard: true })
+          yield* env.store.releaseLeases(config.app, env.self, runs.map(Run.leaseOf))
+        })
+      )
+      yield* step("leaving the group", 1, membership.deregister)
+    })
+    const close = yield* Effect.cached(closing)
+
+    // --- Start ------------------------------------------------------------------------------------------------------
+
+    yield* Effect.addFinalizer(() => close)
+    yield* retryStart(membership.register)
+    yield* everyRound("heartbeat", heartbeat)
+    yield* retryStart(sync(Option.none()))
+    yield* everyRound("sync", syncRound)
+    yield* everyRound("commit", commitRound)
+    yield* everyRound("refresh", refreshRound)
+
+    return {
+      env,
+      membership,
+      delivery,
+      assignment,
+      refresher,
+      budget,
+      seen,
+      loops: Ref.get(loops),
+      commit: commitAll(committer.commit),
+      refresh: (entries) =>
+        Effect.gen(function*() {
+          const checked = yield* KinesumerConfig.streamsOf(entries, config.startFrom)
+          const found = yield* Streams.resolve(env, checked)
+          yield* Effect.forEach(found, ({ description, stream }) => ShardLists.load(env, stream, description))
+          yield* inScope(work, sync(Option.some(found.map(({ stream }) => stream))))
+        })
+    }
+  })
+
+const withoutLoop = (loop: string) => <A>(loops: ReadonlyMap<string, A>): ReadonlyMap<string, A> =>
+  loops.has(loop) ? new Map([...loops].filter(([key]) => key !== loop)) : loops
+
+/** What no waiting mends. */
+const needsPerson = (error: StateStoreError): boolean =>
+  error.reason === "AccessDenied" || error.reason === "TableMissing" || error.reason === "TableInvalid" ||
+  error.reason === "Locked"
+
+const heartbeatTimeout = (env: Environment.Environment) =>
+  new StateStoreError({
+    reason: "Timeout",
+    operation: "heartbeat",
+    detail: `no answer within ${Duration.format(Duration.millis(env.timeouts.liveness / 2))} (half of livenessTimeout)`
+  })
+
+/** Runs an effect as a part of the scope's work: closing the scope ends it, and so does interrupting the caller. */
+const inScope = <A, E>(scope: Scope.Scope, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.flatMap(
+    effect.pipe(Effect.forkIn(scope), Effect.interruptible),
+    (fiber) => Effect.onInterrupt(Fiber.join(fiber), () => Fiber.interrupt(fiber))
+  )
+
+const randomIncarnation = Effect.map(
+  Effect.all([Random.nextIntBetween(0, 2 ** 30), Random.nextIntBetween(0, 2 ** 30)]),
+  (parts) => parts.map((part) => part.toString(36).padStart(6, "0")).join("")
+)

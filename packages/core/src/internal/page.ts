@@ -1,0 +1,118 @@
+/** Turns the answer of one GetRecords into slices of records. */
+import * as Option from "effect/Option"
+import type { GetRecordsResult, RawRecord } from "../KinesisClient.js"
+import { DeliveredRecord, SliceSymbol } from "../KinesumerRecord.js"
+import * as Position from "../Position.js"
+import * as SequenceNumber from "../SequenceNumber.js"
+import type { Interval, Slice } from "./lane.js"
+import type { Run } from "./run.js"
+
+/** A slice that knows whose it is, so that a record can be marked wherever it has got to. */
+export interface RunSlice extends Slice {
+  readonly run: Run
+}
+
+export interface Page {
+  readonly slices: ReadonlyArray<RunSlice>
+  readonly records: number
+  readonly bytes: number
+  /** What was read, with what had come before. */
+  readonly bytesRead: number
+  /** Records at or before the place that was read up to, which are dropped. */
+  readonly repeats: number
+}
+
+/** Large enough that the cost of a slice is spread out, small enough that little comes again after a failure. */
+const sliceRecords = 500
+
+export const make = (run: Run, read: Position.Position, answer: GetRecordsResult, bufferSize: number): Page => {
+  const fresh = inOrder(answer.records).filter(isAfter(read))
+  const size = Math.min(sliceRecords, bufferSize)
+  const behind = Option.getOrUndefined(answer.millisBehindLatest)
+  const slices: Array<RunSlice> = []
+  let from = read
+  for (let start = 0; start < fresh.length; start += size) {
+    const slice = makeSlice(run, from, fresh.slice(start, start + size), behind)
+    slices.push(slice)
+    from = slice.to
+  }
+  return {
+    slices,
+    records: fresh.length,
+    bytes: bytesOf(fresh),
+    bytesRead: bytesOf(answer.records),
+    repeats: answer.records.length - fresh.length
+  }
+}
+
+const bytesOf = (records: ReadonlyArray<RawRecord>): number =>
+  records.reduce((sum, record) => sum + record.data.byteLength + record.partitionKey.length, 0)
+
+const isSorted = (records: ReadonlyArray<RawRecord>): boolean => {
+  let last: RawRecord | undefined
+  for (const record of records) {
+    if (last !== undefined && SequenceNumber.compare(last.sequenceNumber, record.sequenceNumber) > 0) return false
+    last = record
+  }
+  return true
+}
+
+/** Kinesis answers in order; a stand-in that does not must not make a mark move backwards. */
+const inOrder = (records: ReadonlyArray<RawRecord>): ReadonlyArray<RawRecord> =>
+  isSorted(records)
+    ? records
+    : [...records].sort((self, that) => SequenceNumber.compare(self.sequenceNumber, that.sequenceNumber))
+
+const isAfter = (read: Position.Position) => {
+  let last = read
+  return (record: RawRecord): boolean => {
+    const position = Position.afterSequence(record.sequenceNumber)
+    if (last._tag === "AfterSequence" && Position.compare(position, last) <= 0) return false
+    last = position
+    return true
+  }
+}
+
+const makeSlice = (
+  run: Run,
+  from: Position.Position,
+  raw: ReadonlyArray<RawRecord>,
+  millisBehindLatest: number | undefined
+): RunSlice => {
+  const records = raw.map((record, index) =>
+    new DeliveredRecord({
+      stream: run.stream.label,
+      shardId: run.shard.shardId,
+      partitionKey: record.partitionKey,
+      data: record.data,
+      sequenceNumber: record.sequenceNumber,
+      subSequenceNumber: undefined,
+      arrivalTime: record.arrivalTime,
+      millisBehindLatest,
+      epoch: run.epoch
+    }, index)
+  )
+  const last = raw[raw.length - 1]
+  const slice: RunSlice = {
+    run,
+    records,
+    bytes: bytesOf(raw),
+    from,
+    to: last === undefined ? from : Position.afterSequence(last.sequenceNumber)
+  }
+  for (const record of records) record[SliceSymbol] = slice
+  return slice
+}
+
+/** The stretch that a mark of one record covers: it alone, from the record before it. */
+export const intervalOf = (slice: Slice, index: number): Interval => {
+  const previous = slice.records[index - 1]
+  const record = slice.records[index]
+  return {
+    from: previous === undefined ? slice.from : after(previous),
+    to: record === undefined ? slice.to : after(record)
+  }
+}
+
+const after = (record: DeliveredRecord): Position.Position =>
+  Position.afterSequence(record.sequenceNumber, record.subSequenceNumber)

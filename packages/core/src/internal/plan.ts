@@ -1,0 +1,153 @@
+/**
+ * What one sync has to change, computed from what it has read. Pure: nothing is asked for, started or stopped here.
+ */
+import * as Option from "effect/Option"
+import type { Shard } from "../Shard.js"
+import type { Checkpoint, Lease, LeaseRequest, Member, Owner, ShardList } from "../StateStore.js"
+import * as Assign from "./assign.js"
+import * as Lineage from "./lineage.js"
+import * as Run from "./run.js"
+import { isEnded } from "./shardLists.js"
+import type { StreamState } from "./streams.js"
+
+export interface StreamView {
+  readonly stream: StreamState
+  readonly list: ShardList
+  readonly rows: ReadonlyMap<string, Checkpoint>
+}
+
+export interface Acquisition {
+  readonly key: string
+  readonly stream: StreamState
+  readonly list: ShardList
+  readonly shard: Shard
+  readonly request: LeaseRequest
+  /** The run to go on from, where the row of a running shard has vanished. */
+  readonly resume: Option.Option<Run.Run>
+}
+
+export interface Plan {
+  readonly acquire: ReadonlyArray<Acquisition>
+  readonly stop: ReadonlyArray<Run.Run>
+  /** Runs whose lease is somebody else's, with the row that says so. */
+  readonly lost: ReadonlyArray<readonly [Run.Run, Checkpoint]>
+  /** Leases that the store holds for us and that nothing here runs. */
+  readonly strays: ReadonlyArray<Lease>
+  /** Something is still to come: a lease that another member holds, or a hand-over of our own. */
+  readonly pending: boolean
+}
+
+export const make = (input: {
+  readonly self: Owner
+  readonly live: ReadonlyArray<Member>
+  readonly streams: ReadonlyArray<StreamView>
+  readonly running: ReadonlyMap<string, Run.Run>
+  readonly leaving: ReadonlyMap<string, Run.Run>
+  readonly isDead: (owner: Owner) => boolean
+}): Plan => {
+  const { isDead, leaving, live, running, self, streams } = input
+  const isLive = new Set(live.map(({ memberId }) => memberId))
+
+  const candidates = new Map<string, { readonly view: StreamView; readonly shard: Shard }>()
+  const owners = new Map<string, string>()
+  for (const view of streams) {
+    const ended = new Set([...view.rows.values()].filter(isEnded).map(({ shardId }) => shardId))
+    for (const shard of Lineage.eligible(view.list.shards, ended)) {
+      const key = Run.keyOf(view.list.checkpointKey, shard.shardId)
+      candidates.set(key, { view, shard })
+      // A shard that we run is ours, even where its row has vanished.
+      const owner = running.has(key) ? self.memberId : Option.getOrUndefined(ownerOf(view, shard.shardId))?.memberId
+      if (owner !== undefined && isLive.has(owner)) owners.set(key, owner)
+    }
+  }
+
+  const target = Assign.assign({
+    members: live.map(({ memberId, streams }) => ({ memberId, streams: new Set(streams) })),
+    shards: [...candidates].map(([key, { view }]) => ({ key, stream: view.stream.key })),
+    owners
+  })
+
+  const acquire: Array<Acquisition> = []
+  const stop: Array<Run.Run> = []
+  const lost: Array<readonly [Run.Run, Checkpoint]> = []
+  let pending = false
+
+  for (const [key, { shard, view }] of candidates) {
+    const row = view.rows.get(shard.shardId)
+    const run = running.get(key)
+    const isWanted = target.get(key) === self.memberId
+    if (run !== undefined) {
+      switch (standing(run, row, self)) {
+        case "Lost":
+          if (row !== undefined) lost.push([run, row])
+          break
+        case "Vanished":
+          acquire.push(acquisition(view, shard, key, Option.none(), Option.some(run)))
+          break
+        case "Held":
+          if (!isWanted) stop.push(run)
+      }
+    } else if (isWanted) {
+      const owner = ownerOf(view, shard.shardId)
+      if (leaving.has(key) || Option.exists(owner, (one) => one.memberId !== self.memberId && !isDead(one))) {
+        pending = true
+      } else {
+        acquire.push(acquisition(view, shard, key, owner, Option.none()))
+      }
+    }
+  }
+  for (const [key, run] of running) {
+    if (!candidates.has(key)) stop.push(run)
+  }
+
+  const acquired = new Set(acquire.map(({ key }) => key))
+  const strays = streams.flatMap((view) =>
+    [...view.rows.values()].filter((row) => {
+      const key = Run.keyOf(view.list.checkpointKey, row.shardId)
+      return Option.exists(row.owner, (owner) => isSame(owner, self)) && !running.has(key) && !leaving.has(key) &&
+        !acquired.has(key)
+    }).map((row): Lease => ({ stream: view.list.checkpointKey, shardId: row.shardId, epoch: row.epoch }))
+  )
+  return { acquire, stop, lost, strays, pending }
+}
+
+const ownerOf = (view: StreamView, shardId: string): Option.Option<Owner> =>
+  Option.flatMap(Option.fromNullable(view.rows.get(shardId)), ({ owner }) => owner)
+
+const isSame = (self: Owner, that: Owner): boolean =>
+  self.memberId === that.memberId && self.incarnation === that.incarnation
+
+/**
+ * What the row says of a run. A row that is not there, or that knows only earlier epochs because it was restored, has
+ * forgotten the run: its lease is asked for anew. A later epoch is another owner's.
+ */
+export const standing = (
+  run: Run.Run,
+  row: Checkpoint | undefined,
+  self: Owner
+): "Held" | "Vanished" | "Lost" =>
+  row === undefined || row.epoch < run.epoch
+    ? "Vanished"
+    : row.epoch === run.epoch && Option.exists(row.owner, (owner) => isSame(owner, self))
+    ? "Held"
+    : "Lost"
+
+const acquisition = (
+  view: StreamView,
+  shard: Shard,
+  key: string,
+  takeFrom: Option.Option<Owner>,
+  resume: Option.Option<Run.Run>
+): Acquisition => ({
+  key,
+  stream: view.stream,
+  list: view.list,
+  shard,
+  resume,
+  request: {
+    stream: view.list.checkpointKey,
+    shardId: shard.shardId,
+    takeFrom,
+    epochAbove: Option.match(resume, { onNone: () => 0, onSome: ({ epoch }) => epoch })
+  }
+})

@@ -1,0 +1,387 @@
+/**
+ * Reads one shard by polling, ahead of its cursor and as far as the buffer has room, for as long as its run goes on.
+ *
+ * Interruption can come at any point: what was reserved is given back, a page that was not pushed is read again from
+ * the cursor by whoever comes next.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import type { GetRecordsResult } from "../KinesisClient.js"
+import { KinesisError } from "../KinesisError.js"
+import * as KinesumerEvent from "../KinesumerEvent.js"
+import * as Metrics from "../KinesumerMetrics.js"
+import type { Shard } from "../Shard.js"
+import type { ShardList } from "../StateStore.js"
+import type { StateStoreError } from "../StateStoreError.js"
+import * as Backoff from "./backoff.js"
+import type { Budget } from "./budget.js"
+import type { Environment } from "./environment.js"
+import * as Lane from "./lane.js"
+import * as Lineage from "./lineage.js"
+import * as Monotonic from "./monotonic.js"
+import * as Page from "./page.js"
+import * as Run from "./run.js"
+import { recordsLost } from "./shardLists.js"
+import * as Signal from "./signal.js"
+import type { StreamState } from "./streams.js"
+
+export interface ReaderContext {
+  readonly env: Environment
+  readonly budget: Budget
+  /** Tells the delivery that a run has something to hand out. */
+  readonly arrived: (run: Run.Run) => Effect.Effect<void>
+  /** How many records the run may hold ahead now; none while its stream is paused or nobody asks for it. */
+  readonly demand: (run: Run.Run) => Effect.Effect<number>
+  /** The list as it is known now. */
+  readonly knownShards: (stream: StreamState) => Effect.Effect<ReadonlyArray<Shard>>
+  /** Asks Kinesis for the list anew. */
+  readonly refreshShards: (stream: StreamState) => Effect.Effect<ShardList, KinesisError | StateStoreError>
+  /** The shard is read to its end. */
+  readonly ended: (run: Run.Run) => Effect.Effect<void>
+}
+
+/** 5 GetRecords a second for a shard, and 2 MiB a second. */
+const callMillis = 200
+const bytesPerMilli = 2 * 1024 * 1024 / 1000
+
+const throttleBackoff = { base: Duration.seconds(1), cap: Duration.seconds(10) }
+const faultBackoff = { base: Duration.millis(250), cap: Duration.seconds(10) }
+/** For what needs a person, or a list that has to catch up. */
+const patientBackoff = { base: Duration.seconds(1), cap: Duration.seconds(30) }
+
+/** At the tip of a shard this many records are expected, or twice what came last. */
+const expectedAtTip = 100
+
+interface Progress {
+  readonly generation: number
+  readonly iterator: Option.Option<string>
+  /** Monotonic time before which there must be no call. */
+  readonly notBefore: number
+  readonly wanted: number
+  readonly failures: number
+}
+
+export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never> => {
+  const { env } = context
+  const { limit } = env.config.polling
+  const start: Progress = {
+    generation: 0,
+    iterator: Option.none(),
+    notBefore: 0,
+    wanted: limit,
+    failures: 0
+  }
+  const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
+  return loop(start)
+}
+
+const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    const lane = yield* awaitRoom(context, run)
+    const progress = lane.generation === before.generation
+      ? before
+      : { ...before, generation: lane.generation, iterator: Option.none<string>() }
+    const wait = progress.notBefore - (yield* Monotonic.now)
+    if (wait > 0) {
+      yield* Effect.sleep(wait)
+      return progress
+    }
+    return yield* Option.match(progress.iterator, {
+      onNone: () => openIterator(context, run, lane, progress),
+      onSome: (iterator) => poll(context, run, lane, progress, iterator)
+    })
+  })
+
+/** A shard reads about two pages ahead; less where the buffer is shared out. Nothing is read after the end. */
+const awaitRoom = (context: ReaderContext, run: Run.Run): Effect.Effect<Lane.Lane> =>
+  Signal.awaitUntil(
+    run.room,
+    Effect.zipWith(context.demand(run), Ref.get(run.lane), (most, lane) =>
+      lane.ending === "Open" && Lane.waitingRecords(lane) < Math.min(most, context.env.config.polling.limit)
+        ? lane
+        : undefined)
+  )
+
+const openIterator = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress
+): Effect.Effect<Progress> => {
+  const { env } = context
+  return env.kinesis.getShardIterator(run.stream.id, run.shard.shardId, lane.read).pipe(
+    withTimeout(env, run, "getShardIterator"),
+    Effect.flatMap((iterator) =>
+      Effect.map(Monotonic.now, (now) => ({
+        ...progress,
+        iterator: Option.some(iterator),
+        notBefore: Math.max(progress.notBefore, now)
+      }))
+    ),
+    Effect.catchAll((error) => {
+      switch (error.reason) {
+        case "NotFound":
+          return missing(context, run, lane, progress, error)
+        case "InvalidArgument":
+          return lane.read._tag === "AfterSequence"
+            ? refused(context, run, lane, progress)
+            // A moment that is still to come is refused until it is there.
+            : retry(context, run, progress, error, patientBackoff)
+        default:
+          return retry(context, run, progress, error)
+      }
+    })
+  )
+}
+
+/** The position is not accepted any more, while the shard is there: on with the oldest record, and say so. */
+const refused = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress
+): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "Refused")
+    yield* resetLane(context, run, Lane.restart)
+    return progress
+  })
+
+/** Changes the lane so that reading begins anew, and gives the room of what waited back. */
+const resetLane = (
+  context: ReaderContext,
+  run: Run.Run,
+  change: (lane: Lane.Lane) => Lane.Lane
+): Effect.Effect<void> =>
+  Effect.flatMap(
+    Ref.modify(run.lane, (lane) => [lane.waiting, change(lane)]),
+    (dropped) => releaseSlices(context.budget, dropped)
+  ).pipe(Effect.uninterruptible)
+
+export const releaseSlices = (budget: Budget, slices: ReadonlyArray<Lane.Slice>): Effect.Effect<void> =>
+  budget.release(
+    slices.reduce((sum, slice) => sum + slice.records.length, 0),
+    slices.reduce((sum, slice) => sum + slice.bytes, 0)
+  )
+
+/** Stream or shard is not found. A shard that a fresh list lacks is gone; one that it has refuses the position. */
+const missing = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  error: KinesisError
+): Effect.Effect<Progress> =>
+  context.refreshShards(run.stream).pipe(
+    Effect.flatMap((list) => {
+      if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error, patientBackoff)
+      if (!list.shards.some(({ shardId }) => shardId === run.shard.shardId)) {
+        return gone(context, run, lane, progress, list.shards)
+      }
+      return lane.read._tag === "AfterSequence"
+        ? refused(context, run, lane, progress)
+        : retry(context, run, progress, error, patientBackoff)
+    }),
+    Effect.catchAll(() => retry(context, run, progress, error, patientBackoff))
+  )
+
+const gone = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  shards: ReadonlyArray<Shard>
+): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "ShardGone")
+    yield* finish(context, run, progress, shards.filter(({ parents }) => parents.includes(run.shard.shardId)))
+    return progress
+  })
+
+const poll = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  iterator: string
+): Effect.Effect<Progress> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function*() {
+      const { budget, env } = context
+      const reserved = yield* restore(budget.reserve(progress.wanted))
+      const askedAt = yield* Monotonic.now
+      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit: reserved })
+        .pipe(
+          withTimeout(env, run, "getRecords"),
+          restore,
+          Effect.onExit((exit) => exit._tag === "Failure" ? budget.settle(reserved, 0, 0) : Effect.void),
+          Effect.either
+        )
+      if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
+      const taken = yield* take(context, run, lane, reserved, answer.right)
+      const next = paced(context, progress, answer.right, taken, askedAt)
+      yield* Ref.set(run.trouble, Option.none())
+      yield* Ref.set(run.lag, answer.right.millisBehindLatest)
+      return Option.isSome(answer.right.nextIterator)
+        ? { ...next, iterator: answer.right.nextIterator }
+        : yield* restore(atEnd(context, run, next, answer.right.childShards))
+    })
+  )
+
+/** Puts a page into the lane. Where reading has begun anew meanwhile the page is dropped. */
+const take = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  reserved: number,
+  answer: GetRecordsResult
+): Effect.Effect<Page.Page> =>
+  Effect.gen(function*() {
+    const { budget, env } = context
+    const page = Page.make(run, lane.read, answer, env.config.bufferSize)
+    const pushed = yield* Ref.modify(run.lane, (current) =>
+      Option.match(Lane.push(current, lane.generation, page.slices), {
+        onNone: () => [false, current],
+        onSome: (next) => [true, next]
+      }))
+    yield* pushed
+      ? budget.settle(reserved, page.records, page.bytes)
+      : budget.settle(reserved, 0, 0)
+    if (page.repeats > 0) {
+      yield* env.count(Metrics.repeats, page.repeats, { stream: run.stream.label })
+    }
+    if (pushed && page.records > 0) {
+      yield* context.arrived(run)
+    }
+    return page
+  })
+
+/** When the next call may be: at once while behind, within the limits of a shard; at the tip after the idle interval. */
+const paced = (
+  context: ReaderContext,
+  progress: Progress,
+  answer: GetRecordsResult,
+  page: Page.Page,
+  askedAt: number
+): Progress => {
+  const { idleInterval, limit } = context.env.config.polling
+  const isBehind = Option.exists(answer.millisBehindLatest, (millis) => millis > 0)
+  const pace = Math.max(callMillis, Math.ceil(page.bytesRead / bytesPerMilli))
+  return {
+    ...progress,
+    failures: 0,
+    notBefore: askedAt + (isBehind ? pace : Math.max(pace, Duration.toMillis(idleInterval))),
+    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, page.records * 2))
+  }
+}
+
+/** There is nothing more to read. The end is believed when a second sign agrees with it. */
+const atEnd = (
+  context: ReaderContext,
+  run: Run.Run,
+  progress: Progress,
+  children: ReadonlyArray<Shard>
+): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    const { shardId } = run.shard
+    if (children.length > 0) return yield* finish(context, run, progress, children)
+    const agrees = Lineage.agreesWithEnd(yield* context.knownShards(run.stream), shardId) ||
+      (yield* context.refreshShards(run.stream).pipe(
+        Effect.map((list) => list.checkpointKey === run.checkpointKey && Lineage.agreesWithEnd(list.shards, shardId)),
+        Effect.orElseSucceed(() => false)
+      ))
+    if (agrees) return yield* finish(context, run, progress, [])
+    const failures = progress.failures + 1
+    const delay = yield* Backoff.delay(failures, patientBackoff)
+    return {
+      ...progress,
+      failures,
+      iterator: Option.none(),
+      notBefore: (yield* Monotonic.now) + Duration.toMillis(delay)
+    }
+  })
+
+const finish = (
+  context: ReaderContext,
+  run: Run.Run,
+  progress: Progress,
+  children: ReadonlyArray<Shard>
+): Effect.Effect<Progress> =>
+  Effect.zipRight(
+    Ref.set(run.children, children),
+    Effect.zipRight(
+      Ref.update(run.lane, (lane) => Lane.end(lane, progress.generation)),
+      context.ended(run)
+    )
+  ).pipe(Effect.uninterruptible, Effect.as(progress))
+
+const failed = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  error: KinesisError
+): Effect.Effect<Progress> => {
+  const anew: Progress = { ...progress, iterator: Option.none() }
+  switch (error.reason) {
+    case "ExpiredIterator":
+      // The next one stands where reading had got to. Only a second refusal in a row is a fault.
+      return progress.failures === 0
+        ? Effect.succeed({ ...anew, failures: 1 })
+        : retry(context, run, anew, error)
+    case "NotFound":
+      return missing(context, run, lane, anew, error)
+    case "Throttled":
+    case "Timeout":
+      return retry(context, run, progress, error)
+    default:
+      // An iterator that is no good looks like any other fault to some servers, so a new one is asked for.
+      return retry(context, run, anew, error)
+  }
+}
+
+const boundsOf = (error: KinesisError) => {
+  switch (error.reason) {
+    case "Throttled":
+      return throttleBackoff
+    case "AccessDenied":
+    case "NotFound":
+    case "InvalidArgument":
+      return patientBackoff
+    default:
+      return faultBackoff
+  }
+}
+
+const retry = (
+  { env }: ReaderContext,
+  run: Run.Run,
+  progress: Progress,
+  error: KinesisError,
+  bounds = boundsOf(error)
+): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    const attempt = progress.failures + 1
+    const delay = yield* Backoff.delay(attempt, bounds)
+    yield* Ref.set(run.trouble, Option.some(error))
+    yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
+    yield* env.emit(KinesumerEvent.Retrying({ ...Run.nameOf(run), operation: error.operation, attempt, delay, error }))
+    return { ...progress, failures: attempt, notBefore: (yield* Monotonic.now) + Duration.toMillis(delay) }
+  })
+
+const withTimeout =
+  (env: Environment, run: Run.Run, operation: string) =>
+  <A>(call: Effect.Effect<A, KinesisError>): Effect.Effect<A, KinesisError> =>
+    Effect.timeoutFail(call, {
+      duration: env.config.polling.timeout,
+      onTimeout: () =>
+        new KinesisError({
+          reason: "Timeout",
+          operation,
+          stream: run.stream.label,
+          shardId: run.shard.shardId,
+          detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
+        })
+    })

@@ -1,0 +1,333 @@
+/**
+ * One round of the group: read the members and the shard lists, compute the target, prepare all of it, publish. A round
+ * that fails or is interrupted while it prepares has changed nothing: the previous assignment goes on with its cursors,
+ * and no lease is kept for the rejected one.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as KinesumerEvent from "../KinesumerEvent.js"
+import type { ShardName } from "../KinesumerEvent.js"
+import * as Metrics from "../KinesumerMetrics.js"
+import * as Position from "../Position.js"
+import type { Checkpoint, Member, ShardList } from "../StateStore.js"
+import { AcquireResult } from "../StateStore.js"
+import type { StateStoreError } from "../StateStoreError.js"
+import type { Assignment } from "./assignment.js"
+import type { Environment } from "./environment.js"
+import type * as Lane from "./lane.js"
+import * as Lineage from "./lineage.js"
+import * as Liveness from "./liveness.js"
+import * as Membership from "./membership.js"
+import * as Monotonic from "./monotonic.js"
+import * as Plan from "./plan.js"
+import * as Run from "./run.js"
+import { isEnded } from "./shardLists.js"
+import type { StreamState } from "./streams.js"
+
+/** What the last round has seen. */
+export interface Seen {
+  readonly streams: ReadonlyArray<StreamState>
+  readonly lists: ReadonlyMap<string, ShardList>
+  readonly live: ReadonlyArray<Member>
+  readonly liveness: Liveness.Liveness
+  /** Closed shards that were read to their end while no shard that follows them is known. */
+  readonly awaitingChildren: ReadonlyArray<ShardName>
+  /** Streams of which nobody held a shard when the leases were last looked at. */
+  readonly unowned: ReadonlySet<string>
+  /** The leases have to be looked at even if nothing else has changed. */
+  readonly look: boolean
+}
+
+export interface SyncContext {
+  readonly env: Environment
+  readonly membership: Membership.Membership
+  readonly assignment: Assignment
+  readonly seen: Ref.Ref<Seen>
+  /** There is something to commit at once. */
+  readonly commitSoon: Effect.Effect<void>
+  readonly lost: (run: Run.Run) => Effect.Effect<void>
+}
+
+/** A round with the streams that were seen last, or with others that take their place if it succeeds. */
+export const round = (
+  context: SyncContext,
+  streams: Option.Option<ReadonlyArray<StreamState>>
+): Effect.Effect<void, StateStoreError> =>
+  Effect.gen(function*() {
+    const { env, membership } = context
+    const { app } = env.config
+    // What asks for another look from here on is not answered by this round.
+    const before = yield* Ref.getAndUpdate(context.seen, (seen) => ({ ...seen, look: false }))
+    const doubts = yield* membership.doubts
+    const members = yield* env.store.listMembers(app)
+    if (Option.isNone(Membership.find(members, env.self))) {
+      yield* lookAgain(context)
+      return yield* membership.registerAgain
+    }
+    const versions = yield* env.store.listShardVersions(app)
+    const now = yield* Monotonic.now
+    const seen = yield* look(context, before, {
+      streams: Option.getOrElse(streams, () => before.streams),
+      members,
+      versions,
+      now
+    })
+    if (isSame(before, seen) && !(yield* membership.needsVerification)) {
+      yield* Ref.update(context.seen, (current) => ({ ...current, liveness: seen.liveness }))
+    } else {
+      yield* change(context, seen, members, now)
+    }
+    yield* membership.verified(doubts)
+    yield* prune(context, members, now)
+  }).pipe(
+    Effect.onExit((exit) => Exit.isFailure(exit) ? lookAgain(context) : Effect.void),
+    Effect.withSpan("kinesumer.sync", { captureStackTrace: false })
+  )
+
+const lookAgain = ({ seen }: Pick<SyncContext, "seen">): Effect.Effect<void> =>
+  Ref.update(seen, (current) => ({ ...current, look: true }))
+
+/** What is there now: the live members, and the lists whose version has moved. */
+const look = (
+  { env, membership }: SyncContext,
+  before: Seen,
+  read: {
+    readonly streams: ReadonlyArray<StreamState>
+    readonly members: ReadonlyArray<Member>
+    readonly versions: ReadonlyMap<string, number>
+    readonly now: number
+  }
+): Effect.Effect<Seen, StateStoreError> =>
+  Effect.gen(function*() {
+    const { members, now, streams, versions } = read
+    const liveness = Liveness.observeMembers(before.liveness, members, now)
+    const self = yield* membership.member
+    const timeout = env.timeouts.liveness
+    const live = members
+      .filter((member) => member.memberId === self.memberId || !Liveness.isDead(liveness, member, now, timeout))
+      // Our own row may be older than what we are asked to read.
+      .map((member) =>
+        member.memberId === self.memberId ? { ...member, streams: streams.map(({ key }) => key) } : member
+      )
+    const lists = yield* Effect.forEach(streams, ({ key }) => {
+      const known = before.lists.get(key)
+      return known !== undefined && known.version === versions.get(key)
+        ? Effect.succeedSome([key, known] as const)
+        : Effect.map(
+          env.store.getShards(env.config.app, key),
+          Option.map((list) => [key, list] as const)
+        )
+    }, { concurrency: 4 })
+    return { ...before, streams, live, liveness, lists: new Map(lists.flatMap(Option.toArray)) }
+  })
+
+const signature = (live: ReadonlyArray<Member>): string =>
+  live.map((member) => [member.memberId, member.incarnation, member.assignVersion, ...member.streams].join("\u0000"))
+    .sort().join("\u0001")
+
+const isSame = (before: Seen, seen: Seen): boolean =>
+  !seen.look && before.streams === seen.streams && signature(before.live) === signature(seen.live) &&
+  before.lists.size === seen.lists.size &&
+  [...seen.lists].every(([key, list]) => before.lists.get(key)?.version === list.version)
+
+const change = (
+  context: SyncContext,
+  seen: Seen,
+  members: ReadonlyArray<Member>,
+  now: number
+): Effect.Effect<void, StateStoreError> =>
+  Effect.gen(function*() {
+    const { assignment, env } = context
+    const views = yield* Effect.forEach(
+      seen.streams.flatMap((stream) => {
+        const list = seen.lists.get(stream.key)
+        return list === undefined ? [] : [{ stream, list }]
+      }),
+      ({ list, stream }) =>
+        Effect.map(
+          env.store.listCheckpoints(env.config.app, list.checkpointKey),
+          (rows): Plan.StreamView => ({ stream, list, rows: new Map(rows.map((row) => [row.shardId, row])) })
+        ),
+      { concurrency: 4 }
+    )
+    const owners = views.flatMap(({ rows }) => [...rows.values()].flatMap(({ owner }) => Option.toArray(owner)))
+    const liveness = Liveness.observeOwners(seen.liveness, members, owners, now)
+    const plan = Plan.make({
+      self: env.self,
+      live: seen.live,
+      streams: views,
+      running: yield* assignment.running,
+      leaving: yield* assignment.leaving,
+      isDead: (owner) => Liveness.isDead(liveness, owner, now, env.timeouts.liveness)
+    })
+    yield* Effect.forEach(plan.lost, ([run]) => context.lost(run), { discard: true })
+    yield* Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        const prepared = yield* restore(prepare(context, plan.acquire)).pipe(
+          Effect.onExit((exit) => Exit.isFailure(exit) ? abandon(context, plan.acquire) : Effect.void)
+        )
+        yield* publish(context, plan, prepared, {
+          ...seen,
+          liveness,
+          look: plan.pending || prepared.pending,
+          awaitingChildren: views.flatMap(awaitingChildren),
+          unowned: new Set(views.filter(isUnowned).map(({ stream }) => stream.key))
+        })
+      })
+    )
+    if (plan.strays.length > 0) yield* env.store.releaseLeases(env.config.app, env.self, plan.strays)
+  })
+
+const awaitingChildren = ({ list, rows, stream }: Plan.StreamView): ReadonlyArray<ShardName> =>
+  list.shards
+    .filter(({ shardId }) => Option.exists(Option.fromNullable(rows.get(shardId)), isEnded))
+    .filter(({ shardId }) => !Lineage.hasChild(list.shards, shardId))
+    .map(({ shardId }) => ({ stream: stream.label, shardId }))
+
+const isUnowned = ({ rows }: Plan.StreamView): boolean => [...rows.values()].every(({ owner }) => Option.isNone(owner))
+
+interface Prepared {
+  readonly started: ReadonlyArray<Run.Run>
+  /** Runs that a started one goes on from. */
+  readonly replaced: ReadonlyArray<Run.Run>
+  readonly pending: boolean
+}
+
+/** Acquires the leases, and makes a run with its cursor of each. */
+const prepare = (
+  { env }: SyncContext,
+  acquisitions: ReadonlyArray<Plan.Acquisition>
+): Effect.Effect<Prepared, StateStoreError> =>
+  Effect.gen(function*() {
+    if (acquisitions.length === 0) return { started: [], replaced: [], pending: false }
+    const results = yield* env.store.acquireLeases(
+      env.config.app,
+      env.self,
+      acquisitions.map(({ request }) => request)
+    )
+    const started: Array<Run.Run> = []
+    const replaced: Array<Run.Run> = []
+    let pending = false
+    for (const [index, acquisition] of acquisitions.entries()) {
+      const result = results[index]
+      if (result === undefined || AcquireResult.$is("Held")(result)) {
+        pending = true
+      } else if (AcquireResult.$is("Failed")(result)) {
+        return yield* result.error
+      } else if (Option.exists(result.checkpoint.position, Position.is("ShardEnd"))) {
+        // Somebody has finished it since the rows were read. The lease is a stray now, and the next round sees it.
+        pending = true
+      } else {
+        started.push(yield* makeRun(acquisition, result.checkpoint))
+        replaced.push(...Option.toArray(acquisition.resume))
+      }
+    }
+    return { started, replaced, pending }
+  })
+
+const makeRun = (acquisition: Plan.Acquisition, { epoch, position }: Checkpoint): Effect.Effect<Run.Run> =>
+  Effect.gen(function*() {
+    const stored = Option.getOrElse(position, () => acquisition.list.start)
+    const known = yield* Option.match(acquisition.resume, {
+      onNone: () => Effect.succeed(stored),
+      onSome: (run) => Effect.map(Ref.get(run.lane), ({ processed }) => processed)
+    })
+    const run = yield* Run.make({
+      stream: acquisition.stream,
+      checkpointKey: acquisition.list.checkpointKey,
+      shard: acquisition.shard,
+      epoch,
+      position: Position.compare(known, stored) > 0 ? known : stored
+    })
+    // What the vanished row held has to be written again.
+    if (Option.isSome(acquisition.resume)) {
+      yield* Ref.update(run.lane, (lane): Lane.Lane => ({ ...lane, committed: stored }))
+    }
+    return run
+  })
+
+/**
+ * Gives back what a round that failed may have acquired: the store is asked which of the leases are ours, since an
+ * answer can be lost. What can't be done now is done by a later round, which finds them as strays.
+ */
+const abandon = (
+  { assignment, env }: SyncContext,
+  acquisitions: ReadonlyArray<Plan.Acquisition>
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    if (acquisitions.length === 0) return
+    const asked = new Map(acquisitions.map(({ key, request }) => [key, request]))
+    const running = yield* assignment.running
+    yield* Effect.forEach(new Set(acquisitions.map(({ request }) => request.stream)), (stream) =>
+      Effect.gen(function*() {
+        const rows = yield* env.store.listCheckpoints(env.config.app, stream)
+        const ours = rows.filter((row) => {
+          const key = Run.keyOf(stream, row.shardId)
+          return asked.has(key) && !running.has(key) &&
+            Option.exists(
+              row.owner,
+              (owner) => owner.memberId === env.self.memberId && owner.incarnation === env.self.incarnation
+            )
+        })
+        if (ours.length > 0) {
+          yield* env.store.releaseLeases(
+            env.config.app,
+            env.self,
+            ours.map(({ epoch, shardId }) => ({ stream, shardId, epoch }))
+          )
+        }
+      }), { discard: true })
+  }).pipe(
+    Effect.interruptible,
+    Effect.timeout(env.config.commit.timeout),
+    Effect.catchAll((error) => Effect.logDebug("Leases of a failed sync are left to the next one", error))
+  )
+
+const publish = (
+  { assignment, commitSoon, env, membership, seen }: SyncContext,
+  plan: Plan.Plan,
+  prepared: Prepared,
+  next: Seen
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    yield* Effect.forEach(prepared.replaced, assignment.drop, { discard: true })
+    yield* Ref.update(seen, (current) => ({ ...next, look: current.look || next.look }))
+    yield* membership.announce({ streams: next.streams.map(({ key }) => key) })
+    yield* assignment.publish(prepared.started, plan.stop)
+    for (const run of prepared.started) {
+      const isRestored = prepared.replaced.some(({ key }) => key === run.key)
+      if (isRestored) {
+        yield* env.emit(KinesumerEvent.LeaseRestored({ ...Run.nameOf(run), epoch: run.epoch }))
+        yield* commitSoon
+      }
+    }
+    if (prepared.started.length + plan.stop.length > 0) {
+      yield* env.count(Metrics.rebalances, 1)
+      yield* env.emit(KinesumerEvent.AssignmentChanged({
+        acquired: prepared.started.map(Run.nameOf),
+        released: plan.stop.map(Run.nameOf),
+        shards: (yield* assignment.running).size
+      }))
+    }
+  })
+
+/** The leader removes the rows of the dead. Their leases are judged by each member for itself. */
+const prune = (
+  { env, seen }: SyncContext,
+  members: ReadonlyArray<Member>,
+  now: number
+): Effect.Effect<void, StateStoreError> =>
+  Effect.gen(function*() {
+    const { live, liveness } = yield* Ref.get(seen)
+    const dead = members.filter((member) =>
+      member.memberId !== env.self.memberId && Liveness.isDead(liveness, member, now, env.timeouts.liveness)
+    )
+    if (dead.length > 0 && isLeader(live, env.self.memberId)) yield* env.store.pruneMembers(env.config.app, dead)
+  })
+
+export const rankOf = (live: ReadonlyArray<Member>, memberId: string): number =>
+  live.filter((member) => member.memberId < memberId).length
+
+const isLeader = (live: ReadonlyArray<Member>, memberId: string): boolean => rankOf(live, memberId) === 0
