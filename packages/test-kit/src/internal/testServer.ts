@@ -1,0 +1,270 @@
+import type { GetRecordsResult, StreamDescription, StreamId } from "@kinesumer/core/KinesisClient"
+import type { KinesisError } from "@kinesumer/core/KinesisError"
+import type { Position } from "@kinesumer/core/Position"
+import * as SequenceNumber from "@kinesumer/core/SequenceNumber"
+import type { Shard } from "@kinesumer/core/Shard"
+import * as DateTime from "effect/DateTime"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Opaque from "./opaque.js"
+import * as RateLimit from "./rateLimit.js"
+import type { Where } from "./refusal.js"
+import { refuse } from "./refusal.js"
+import * as SequenceNumbers from "./sequenceNumbers.js"
+import * as TestShard from "./testShard.js"
+import * as TestStream from "./testStream.js"
+
+/**
+ * Everything that the Kinesis in memory knows. Its answers are pure steps on this state, so that no other fiber comes
+ * between the parts of one call.
+ *
+ * @internal
+ */
+export interface Server {
+  readonly region: string
+  readonly account: string
+  readonly limits: boolean
+  readonly pageSize: number
+  readonly refuseTrimmed: boolean
+  /** Kinesis's own clock, in milliseconds. */
+  readonly now: () => number
+  /** Streams by ARN. */
+  readonly streams: Map<string, TestStream.TestStream>
+  /** The numbers that the streams gave, by ARN, also those of streams that are gone. */
+  readonly numbers: Map<string, SequenceNumbers.SequenceNumbers>
+  streamsMade: number
+  iteratorsMade: number
+  /** Iterators made before this one have expired. */
+  firstValidIterator: number
+}
+
+type Result<A> = Either.Either<A, KinesisError>
+
+/** Iterators and the tokens of pages live this long. */
+const lifetime = 5 * 60_000
+
+const bytesASecond = 2 * 1024 * 1024
+
+/** @internal */
+export const arnOf = (server: Server, name: string, region = server.region, account = server.account): string =>
+  `arn:aws:kinesis:${region}:${account}:stream/${name}`
+
+/** @internal */
+export const label = (stream: StreamId): string => Option.getOrElse(stream.arn, () => stream.name)
+
+/** @internal */
+export const find = (server: Server, stream: string, where: Where): Result<TestStream.TestStream> => {
+  const found = server.streams.get(stream.startsWith("arn:") ? stream : arnOf(server, stream))
+  if (found === undefined) {
+    return refuse(where, "NotFound", `Stream ${stream} does not exist in account ${server.account}, ${server.region}`)
+  }
+  TestStream.retain(found, server.now())
+  return Either.right(found)
+}
+
+const findActive = (server: Server, where: Where): Result<TestStream.TestStream> =>
+  Either.flatMap(
+    find(server, where.stream, where),
+    (stream) =>
+      stream.status === "ACTIVE" || stream.status === "UPDATING"
+        ? Either.right(stream)
+        : refuse(where, "ResourceInUse", `Stream ${where.stream} is ${stream.status}`)
+  )
+
+/** @internal */
+export const createStream = (server: Server, options: {
+  readonly name: string
+  readonly arn: string
+  readonly shards: number
+  readonly retention: number
+  readonly status: StreamDescription["status"]
+  readonly firstSequenceNumber: string | undefined
+}, where: Where): Result<TestStream.TestStream> => {
+  const { arn, firstSequenceNumber, ...rest } = options
+  if (server.streams.has(arn)) return refuse(where, "ResourceInUse", `Stream ${arn} exists already`)
+  if (!Number.isInteger(options.shards) || options.shards < 1) {
+    return refuse(where, "InvalidArgument", `A stream has one shard or more, not ${options.shards}`)
+  }
+  const earlier = server.numbers.get(arn)
+  const numbers = SequenceNumbers.make({
+    streamIndex: earlier?.streamIndex ?? server.numbers.size,
+    above: earlier?.last(),
+    from: firstSequenceNumber === undefined ? undefined : BigInt(firstSequenceNumber)
+  })
+  const stream = TestStream.make({ ...rest, arn, numbers, createdAt: server.now(), serial: ++server.streamsMade })
+  server.streams.set(arn, stream)
+  server.numbers.set(arn, numbers)
+  return Either.right(stream)
+}
+
+/** @internal */
+export const describe = (server: Server, stream: TestStream.TestStream): StreamDescription => ({
+  name: stream.name,
+  arn: stream.arn,
+  status: stream.status,
+  createdAt: DateTime.unsafeMake(stream.createdAt),
+  answeredAt: DateTime.unsafeMake(Math.floor(server.now() / 1000) * 1000)
+})
+
+/** @internal */
+export const listShards = (
+  server: Server,
+  nextToken: Option.Option<string>,
+  where: Where
+): Result<{ readonly shards: ReadonlyArray<Shard>; readonly nextToken: Option.Option<string> }> =>
+  Either.gen(function*() {
+    const stream = yield* findActive(server, where)
+    const now = server.now()
+    let after = -1
+    if (Option.isSome(nextToken)) {
+      const [serial, last, made] = Opaque.decode("page", nextToken.value) ?? []
+      if (Number(serial) !== stream.serial) {
+        return yield* refuse(where, "InvalidArgument", "The token of the page is not one of this stream")
+      }
+      if (now - Number(made) >= lifetime) {
+        return yield* refuse(where, "ExpiredToken", "The token of the page is older than 5 minutes; list anew")
+      }
+      after = Number(last)
+    }
+    const rest = Array.from(stream.shards.values()).filter((shard) => shard.index > after)
+    const page = rest.slice(0, server.pageSize)
+    const last = page.at(-1)
+    return {
+      shards: page.map(TestShard.toShard),
+      nextToken: last !== undefined && rest.length > page.length
+        ? Option.some(Opaque.encode("page", [stream.serial, last.index, now]))
+        : Option.none()
+    }
+  })
+
+const makeIterator = (server: Server, stream: TestStream.TestStream, shard: TestShard.TestShard, place: number) =>
+  Opaque.encode("iterator", [stream.serial, shard.shardId, place, server.now(), server.iteratorsMade++])
+
+const checkSequence = (
+  server: Server,
+  stream: TestStream.TestStream,
+  shard: TestShard.TestShard,
+  sequenceNumber: string,
+  where: Where
+): Result<void> => {
+  if (!SequenceNumber.isSequenceNumber(sequenceNumber)) {
+    return refuse(where, "InvalidArgument", `"${sequenceNumber}" is not a sequence number`)
+  }
+  if (!stream.numbers.belongs(sequenceNumber, shard.index)) {
+    return refuse(
+      where,
+      "InvalidArgument",
+      `Invalid StartingSequenceNumber ${sequenceNumber}: it encodes another shard than ${shard.shardId}`
+    )
+  }
+  const last = shard.endingSequenceNumber ?? `${stream.numbers.last()}`
+  if (
+    SequenceNumber.compare(sequenceNumber, shard.startingSequenceNumber) < 0 ||
+    SequenceNumber.compare(sequenceNumber, last) > 0
+  ) {
+    return refuse(
+      where,
+      "InvalidArgument",
+      `StartingSequenceNumber ${sequenceNumber} is invalid because it did not come from this stream`
+    )
+  }
+  return server.refuseTrimmed && shard.lastTrimmed !== undefined &&
+      SequenceNumber.compare(sequenceNumber, shard.lastTrimmed) <= 0
+    ? refuse(where, "InvalidArgument", `StartingSequenceNumber ${sequenceNumber} has passed the retention`)
+    : Either.right(undefined)
+}
+
+/** @internal */
+export const getShardIterator = (
+  server: Server,
+  shardId: string,
+  position: Position,
+  where: Where
+): Result<string> =>
+  Either.gen(function*() {
+    const stream = yield* findActive(server, where)
+    const shard = yield* TestStream.findShard(stream, shardId, where)
+    const now = server.now()
+    switch (position._tag) {
+      case "ShardEnd":
+        return yield* refuse(where, "InvalidArgument", "There is no iterator at the end of a shard")
+      case "AtTimestamp":
+        if (position.timestamp.epochMillis > now) {
+          return yield* refuse(where, "InvalidArgument", "The timestamp is in the future")
+        }
+        break
+      case "AfterSequence":
+        yield* checkSequence(server, stream, shard, position.sequenceNumber, where)
+    }
+    if (server.limits && RateLimit.total(shard.getShardIterator, now) >= 5) {
+      return yield* refuse(where, "Throttled", "More than 5 GetShardIterator calls in a second for this shard")
+    }
+    RateLimit.add(shard.getShardIterator, now, 1)
+    return makeIterator(server, stream, shard, TestShard.placeOf(shard, position))
+  })
+
+const admit = (server: Server, shard: TestShard.TestShard, where: Where): Result<void> => {
+  if (!server.limits) return Either.right(undefined)
+  const now = server.now()
+  if (RateLimit.total(shard.getRecords, now) >= 5) {
+    return refuse(where, "Throttled", "More than 5 GetRecords calls in a second for this shard")
+  }
+  if (now < shard.blockedUntil || RateLimit.total(shard.getRecordsBytes, now) >= bytesASecond) {
+    return refuse(where, "Throttled", "More than 2 MiB in a second from this shard")
+  }
+  RateLimit.add(shard.getRecords, now, 1)
+  return Either.right(undefined)
+}
+
+/** @internal */
+export const getRecords = (
+  server: Server,
+  shardId: string,
+  options: { readonly iterator: string; readonly limit: number },
+  where: Where
+): Result<GetRecordsResult> =>
+  Either.gen(function*() {
+    const stream = yield* findActive(server, where)
+    const [serial, iteratorShard, place, made, number] = Opaque.decode("iterator", options.iterator) ?? []
+    if (Number(serial) !== stream.serial || iteratorShard !== shardId) {
+      return yield* refuse(where, "InvalidArgument", "The iterator is not one of this shard")
+    }
+    const now = server.now()
+    if (now - Number(made) >= lifetime || Number(number) < server.firstValidIterator) {
+      return yield* refuse(where, "ExpiredIterator", "The iterator is older than 5 minutes; ask for a new one")
+    }
+    if (!Number.isInteger(options.limit) || options.limit < 1 || options.limit > 10_000) {
+      return yield* refuse(where, "InvalidArgument", `The limit is 1 to 10,000, not ${options.limit}`)
+    }
+    const shard = yield* TestStream.findShard(stream, shardId, where)
+    yield* admit(server, shard, where)
+    return answer(server, stream, shard, Number(place), options.limit)
+  })
+
+const answer = (
+  server: Server,
+  stream: TestStream.TestStream,
+  shard: TestShard.TestShard,
+  place: number,
+  limit: number
+): GetRecordsResult => {
+  const now = server.now()
+  const empty = shard.emptyPages > 0
+  if (empty) shard.emptyPages--
+  const page = TestShard.page(shard, place, empty ? 0 : limit)
+  RateLimit.add(shard.getRecordsBytes, now, page.bytes)
+  if (page.bytes > bytesASecond) shard.blockedUntil = now + page.bytes / bytesASecond * 1000
+
+  const unread = shard.records[page.next - shard.trimmed]
+  const atEnd = shard.closedAt !== undefined && unread === undefined
+  const ended = atEnd && !empty && shard.emptyPagesAtEnd === 0
+  if (atEnd && !empty && shard.emptyPagesAtEnd > 0) shard.emptyPagesAtEnd--
+  return {
+    records: page.records.map(({ arrival, ...record }) => ({ ...record, arrivalTime: new Date(arrival) })),
+    nextIterator: ended ? Option.none() : Option.some(makeIterator(server, stream, shard, page.next)),
+    millisBehindLatest: Option.some(unread === undefined ? 0 : Math.max(1, now - unread.arrival)),
+    childShards: ended
+      ? TestStream.childrenOf(stream, shard).map((child) => ({ ...TestShard.toShard(child), closed: false }))
+      : []
+  }
+}
