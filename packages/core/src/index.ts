@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+export * as KeyValueStateStore from "./KeyValueStateStore.js"
 export * as KinesisClient from "./KinesisClient.js"
 export * as KinesisError from "./KinesisError.js"
 export * as Kinesumer from "./Kinesumer.js"
