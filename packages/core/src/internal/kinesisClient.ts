@@ -183,7 +183,7 @@ const hasHeaders = Predicate.compose(Predicate.isRecord, Predicate.struct({ head
 /** The `Date` header of an answer. One without a zone would be read in this machine's. */
 const dateOf = (response: unknown): Option.Option<DateTime.Utc> => {
   const date = hasHeaders(response) ? response.headers["date"] : undefined
-  return typeof date === "string" && date.endsWith(" GMT") ? DateTime.make(date) : Option.none()
+  return typeof date === "string" && date.endsWith(" GMT") ? DateTime.make(new Date(date)) : Option.none()
 }
 
 /** Adds to one call what keeps the date of its answer, which the SDK does not pass on. */
