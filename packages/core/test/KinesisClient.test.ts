@@ -114,7 +114,7 @@ describe("requests", () => {
         { ShardIterator: "iterator", Limit: 10 },
         { StreamARN: arn },
         { StreamARN: arn, MaxResults: 1000 },
-        { NextToken: "token", StreamARN: arn, MaxResults: 1000 },
+        { NextToken: "token", MaxResults: 1000 },
         { StreamARN: arn, ShardId: shardId, ShardIteratorType: "TRIM_HORIZON" },
         { StreamARN: arn, ShardIterator: "iterator", Limit: 10 }
       ])

@@ -284,9 +284,9 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
 
   const listShards: Service["listShards"] = Effect.fnUntraced(function*(stream, nextToken) {
     const at = where("listShards", "ListShards", stream)
-    // A token stands for the stream and must not come with its name; the ARN says in which account to look.
+    // A token stands for the stream: it must not come with its name, and some servers refuse it with its ARN as well.
     const command = new Sdk.ListShardsCommand({
-      ...(Option.isSome(nextToken) ? { NextToken: nextToken.value, ...arnOf(stream) } : addressOf(stream)),
+      ...(Option.isSome(nextToken) ? { NextToken: nextToken.value } : addressOf(stream)),
       MaxResults: 1000
     })
     const output = yield* call(at, (abortSignal) => client.send(command, { abortSignal }))
