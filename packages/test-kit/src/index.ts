@@ -3,4 +3,6 @@
  *
  * @since 0.1.0
  */
+export * as Faults from "./Faults.js"
+export * as KinesisFaults from "./KinesisFaults.js"
 export * as TestKinesis from "./TestKinesis.js"
