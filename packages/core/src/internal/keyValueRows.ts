@@ -53,10 +53,10 @@ export const make = <A>(store: KeyValueStore.KeyValueStore, options: Options<A>)
     const decode = Schema.decode(options.schema)
     const encode = Schema.encode(options.schema)
 
-    const addressOf = (partition: Partition, bucket: number): Address => ({
-      partition,
-      id: `kinesumer-${options.kind}-${digest(partitionId(partition))}-${`${bucket}`.padStart(2, "0")}`
-    })
+    const addressesOf = (partition: Partition): (bucket: number) => Address => {
+      const id = `kinesumer-${options.kind}-${digest(partitionId(partition))}`
+      return (bucket) => ({ partition, id: `${id}-${`${bucket}`.padStart(2, "0")}` })
+    }
 
     const readSlot = Effect.fnUntraced(function*(operation: string, address: Address, slot: string) {
       const key = `${address.id}-${slot}`
@@ -140,7 +140,7 @@ export const make = <A>(store: KeyValueStore.KeyValueStore, options: Options<A>)
           Object.values(groups),
           (group) => {
             const [{ key, partition }] = group
-            const address = addressOf(partition, bucketOf(key, options.buckets))
+            const address = addressesOf(partition)(bucketOf(key, options.buckets))
             return Effect.match(changeBucket(operation, address, group), {
               onFailure: (error) => group.map(({ index }) => ({ index, answer: Either.left(error) })),
               onSuccess: (answers) =>
@@ -158,8 +158,8 @@ export const make = <A>(store: KeyValueStore.KeyValueStore, options: Options<A>)
 
       list: (operation, partition) =>
         Effect.forEach(
-          Arr.range(0, options.buckets - 1),
-          (bucket) => Effect.map(read(operation, addressOf(partition, bucket)), ({ rows }) => [...rows]),
+          Arr.makeBy(options.buckets, addressesOf(partition)),
+          (address) => Effect.map(read(operation, address), ({ rows }) => [...rows]),
           { concurrency: parallel }
         ).pipe(semaphore.withPermits(1), Effect.map(Arr.flatten))
     }

@@ -13,6 +13,9 @@ const explain = (error: PlatformError): { readonly reason: StateStoreErrorReason
       return { reason: "AccessDenied", hint: ". Let this process read and write it" }
     case "NotFound":
       return { reason: "TableMissing", hint: ". Was it removed while in use? A restart makes it anew, and empty" }
+    case "AlreadyExists":
+    case "BadResource":
+      return { reason: "TableInvalid", hint: ". A directory of files is needed here" }
     case "TimedOut":
       return { reason: "Timeout", hint: "" }
     case "BadArgument":
