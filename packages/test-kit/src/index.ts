@@ -5,4 +5,6 @@
  */
 export * as Faults from "./Faults.js"
 export * as KinesisFaults from "./KinesisFaults.js"
+export * as LocalServerError from "./LocalServerError.js"
+export * as LocalServers from "./LocalServers.js"
 export * as TestKinesis from "./TestKinesis.js"
