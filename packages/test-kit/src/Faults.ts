@@ -82,7 +82,7 @@ export type {
  */
 export class Faults extends Context.Tag("@kinesumer/test-kit/Faults")<Faults, {
   /** Adds a fault of one operation. */
-  readonly add: <O extends Operation>(match: Match<O>, action: Action<O>) => Effect.Effect<Rule>
+  readonly add: <O extends Operation>(match: Match<O>, action: NoInfer<Action<O>>) => Effect.Effect<Rule>
 
   /** Adds a fault of several operations of `KinesisClient`, or of all of them. They are counted together. */
   readonly addKinesis: (

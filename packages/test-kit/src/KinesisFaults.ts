@@ -64,6 +64,15 @@ export const repeatRecords = (count: number): Rewrite<"getRecords"> =>
   }))
 
 /**
+ * A page without its first `count` records.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export const skipRecords = (count: number): Rewrite<"getRecords"> =>
+  page((answer) => ({ records: answer.records.slice(count) }))
+
+/**
  * A page whose records stand in reverse order.
  *
  * @since 0.1.0

@@ -266,7 +266,9 @@ const toRawRecord = ({ arrival, ...record }: TestShard.StoredRecord): RawRecord 
  * @since 0.1.0
  * @category constructors
  */
-export const make = Effect.fnUntraced(function*(options: Options = {}) {
+export const make: (options?: Options) => Effect.Effect<TestKinesis["Type"]> = Effect.fnUntraced(function*(
+  options: Options = {}
+) {
   const clock = yield* Effect.clock
   const skew = options.clockSkew === undefined ? 0 : Duration.toMillis(options.clockSkew)
   const latency = Duration.decode(options.latency ?? 0)

@@ -117,6 +117,27 @@ describe("which calls", () => {
       assert.isFalse(yield* failsIn(release([shard0])))
     }).pipe(withStores))
 
+  it.effect("only with actions that fit the operation", () =>
+    Effect.gen(function*() {
+      const { faults } = yield* stores
+      yield* faults.add({ on: "getRecords" }, Faults.fail("ExpiredIterator"))
+      yield* faults.add({ on: "commitCheckpoints" }, Faults.failItems("Throttled"))
+      // @ts-expect-error a store has no such reason
+      yield* faults.add({ on: "listMembers" }, Faults.fail("ExpiredIterator"))
+      // @ts-expect-error nothing else fails like this
+      yield* faults.add({ on: "listMembers" }, Faults.fail(new StateStoreError.MemberMissing({ app, memberId: "a" })))
+      // @ts-expect-error it has no items
+      yield* faults.add({ on: "listMembers" }, Faults.failItems("Throttled"))
+      // @ts-expect-error it answers a list
+      yield* faults.add({ on: "listMembers" }, Faults.rewrite(() => "nobody"))
+      // @ts-expect-error another operation's answer
+      yield* faults.add({ on: "listShards" }, KinesisFaults.falseEnd)
+      // @ts-expect-error not an operation
+      const _unknown = faults.add({ on: "listEverything" }, Faults.hang)
+      // @ts-expect-error not all of them can fail like this
+      yield* faults.addStore({}, Faults.fail("ExpiredToken"))
+    }).pipe(withStores))
+
   it.effect("of several operations at once, counted together", () =>
     Effect.gen(function*() {
       const { a, faults } = yield* stores
@@ -422,6 +443,10 @@ describe("faulty Kinesises", () => {
       assert.deepStrictEqual(
         yield* pagesWith(faults.add({ on: "getRecords", nth: 1 }, KinesisFaults.reverseRecords)),
         ["32", "45", "", ""]
+      )
+      assert.deepStrictEqual(
+        yield* pagesWith(faults.add({ on: "getRecords", nth: 1 }, KinesisFaults.skipRecords(1))),
+        ["3", "45", "", ""]
       )
       assert.deepStrictEqual(
         yield* pagesWith(faults.add({ on: "getShardIterator", nth: 1 }, KinesisFaults.iteratorAtRecord)),
