@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import * as Checkpoints from "./internal/checkpoints.js"
 import * as Client from "./internal/client.js"
 import * as Errors from "./internal/errors.js"
 import * as Leases from "./internal/leases.js"
@@ -70,10 +71,6 @@ export interface DynamoStateStoreOptions {
   readonly requestTimeout?: Duration.DurationInput | undefined
 }
 
-// A table is active some seconds after its creation.
-const patience = Duration.minutes(1)
-const interval = Duration.millis(500)
-
 /**
  * The store of `layer` as a scoped effect. The table is looked at first: the effect fails with `TableMissing`,
  * `TableInvalid` or `AccessDenied` where a group could not work on it, and waits up to a minute for a table that is
@@ -109,7 +106,7 @@ export const make = Effect.fnUntraced(function*(
     },
     Duration.decode(options.requestTimeout ?? Duration.seconds(5))
   )
-  yield* Table.ensure(table, { createTable: options.createTable ?? false, patience, interval })
+  yield* Table.ensure(table, options.createTable ?? false)
 
   return StateStore.StateStore.of({
     registerMember: (app, member) => Members.register(table, app, member),
@@ -120,11 +117,11 @@ export const make = Effect.fnUntraced(function*(
     listShardVersions: (app) => ShardLists.versions(table, app),
     getShards: (app, stream) => ShardLists.get(table, app, stream),
     updateShards: (app, stream, list) => ShardLists.update(table, app, stream, list),
-    listCheckpoints: (app, stream) => Leases.list(table, app, stream),
+    listCheckpoints: (app, stream) => Checkpoints.list(table, app, stream),
     acquireLeases: (app, owner, requests) => Leases.acquire(table, app, owner, requests),
     releaseLeases: (app, owner, leases) => Leases.release(table, app, owner, leases),
-    commitCheckpoints: (app, owner, commits) => Leases.commit(table, app, owner, commits),
-    removeCheckpoints: (app, stream, shardIds) => Leases.remove(table, app, stream, shardIds)
+    commitCheckpoints: (app, owner, commits) => Checkpoints.commit(table, app, owner, commits),
+    removeCheckpoints: (app, stream, shardIds) => Checkpoints.remove(table, app, stream, shardIds)
   })
 })
 

@@ -13,5 +13,5 @@ const layer = Layer.unwrapScoped(Effect.map(LocalServers.dynalite(), ({ endpoint
     requestTimeout: "1 minute"
   })))
 
-// Each shard is five requests here, and dynalite answers some hundreds a second; longer lists are in `scale.test.ts`.
-StateStoreContract.suite("DynamoStateStore.layer", layer, { shards: 1_000 })
+// Each shard is five requests here, and dynalite answers some hundreds a second: longer lists are in `scale.test.ts`.
+StateStoreContract.suite("DynamoStateStore.layer", layer, { shards: 300, members: 100, runs: 50 })

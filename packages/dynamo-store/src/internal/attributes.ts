@@ -30,7 +30,11 @@ export const map = (value: Record<string, AttributeValue>): AttributeValue => ({
 /** @internal */
 export const keyOf = (key: Key) => ({ pk: text(key.pk), sk: text(key.sk) })
 
-/** A row holds something that the store cannot have written. */
+/**
+ * A row holds something that the store cannot have written.
+ *
+ * @internal
+ */
 export class Malformed extends Data.TaggedError("Malformed")<{
   readonly item: Item
   readonly attribute: string
@@ -56,7 +60,11 @@ export const getNumber = (item: Item, attribute: string): Decoded<number> => {
   return Number.isFinite(value) ? Either.right(value) : malformed(item, attribute, "a number")
 }
 
-/** A whole number from `minimum` up, exact as a JavaScript number. */
+/**
+ * A whole number from `minimum` up, exact as a JavaScript number.
+ *
+ * @internal
+ */
 export const getCount = (item: Item, attribute: string, minimum = 0): Decoded<number> => {
   const value = Number(item[attribute]?.N ?? NaN)
   return Number.isSafeInteger(value) && value >= minimum

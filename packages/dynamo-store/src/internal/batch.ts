@@ -13,6 +13,8 @@ const outage = (error: StateStoreError.StateStoreError): boolean =>
 /**
  * Runs a write for each element, in order of the elements; a failed one becomes a value. While nothing can be reached
  * the writes not yet begun fail at once, so that a long list takes no longer than one write to find out.
+ *
+ * @internal
  */
 export const each = <A, B>(
   elements: ReadonlyArray<A>,
@@ -36,7 +38,11 @@ export const each = <A, B>(
     )
   })
 
-/** As `each`, for writes that answer nothing: all are tried, then the first failure fails. */
+/**
+ * As `each`, for writes that answer nothing: all are tried, then the first failure fails.
+ *
+ * @internal
+ */
 export const all = <A>(
   elements: ReadonlyArray<A>,
   write: (element: A) => Effect.Effect<void, StateStoreError.StateStoreError>

@@ -24,7 +24,11 @@ import { keyOf } from "./attributes.js"
 import type { Place } from "./errors.js"
 import * as Errors from "./errors.js"
 
-/** The condition of a write does not hold. `row` is the row as it stands, or `undefined` where there is none. */
+/**
+ * The condition of a write does not hold. `row` is the row as it stands, or `undefined` where there is none.
+ *
+ * @internal
+ */
 export class Refused extends Data.TaggedError("Refused")<{
   readonly row: Effect.Effect<Item | undefined, StateStoreError.StateStoreError>
 }> {}
@@ -32,6 +36,8 @@ export class Refused extends Data.TaggedError("Refused")<{
 /**
  * In expressions `#name` stands for the attribute of that name, so that reserved words need no thought, and `:name` for
  * the value of that name.
+ *
+ * @internal
  */
 export interface Condition {
   readonly condition: string
@@ -96,7 +102,8 @@ const retries = Metric.counter("kinesumer_dynamo_retries_total", {
 })
 
 const maxAttempts = 5
-const backOff = Duration.millis(100)
+// In milliseconds: the longest pause before the second try, doubled with each further one.
+const backOff = 100
 // No new attempt starts after this time, so that a call is over in seconds even if each attempt runs into its limit.
 const retryFor = Duration.seconds(5)
 
@@ -139,7 +146,7 @@ export const make = (
               return yield* error
             }
             // Full jitter: writers that were throttled together do not come back together.
-            const delay = Duration.times(backOff, 2 ** (attempts - 1) * (yield* Random.next))
+            const delay = Duration.millis(yield* Random.nextIntBetween(0, backOff * 2 ** (attempts - 1)))
             yield* Effect.logDebug(`Trying again in ${Duration.format(delay)}: ${error.message}`)
             yield* Metric.increment(Metric.tagged(retries, "operation", operation))
             yield* Effect.sleep(delay)

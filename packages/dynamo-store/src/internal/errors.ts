@@ -3,7 +3,11 @@ import * as StateStoreError from "@kinesumer/core/StateStoreError"
 import * as Predicate from "effect/Predicate"
 import type { Malformed } from "./attributes.js"
 
-/** Which table, and where, for messages. */
+/**
+ * Which table, and where, for messages.
+ *
+ * @internal
+ */
 export interface Place {
   readonly tableName: string
   /** For example `region eu-west-1, endpoint http://127.0.0.1:8000`. */
@@ -88,12 +92,17 @@ const reasonOf = (cause: unknown): StateStoreError.StateStoreErrorReason => {
   if (property(metadata, "clockSkewCorrected") === true) return "Unavailable"
   if (denials.has(name)) return "AccessDenied"
   if (name === "ResourceNotFoundException") return "TableMissing"
-  if (name === "TimeoutError" || code === "ETIMEDOUT") return "Timeout"
   if (passing.has(name) || (typeof code === "string" && networkFaults.has(code))) return "Unavailable"
+  // The SDK's name for a broken connection too, so the code was asked first.
+  if (name === "TimeoutError" || code === "ETIMEDOUT") return "Timeout"
   return typeof status === "number" && status >= 500 ? "Unavailable" : "Unknown"
 }
 
-/** The permissions that the store needs, for messages. */
+/**
+ * The permissions that the store needs, for messages.
+ *
+ * @internal
+ */
 export const actions = "dynamodb:DescribeTable, GetItem, Query, PutItem, UpdateItem and DeleteItem"
 
 const advice = (reason: StateStoreError.StateStoreErrorReason): string => {

@@ -41,7 +41,11 @@ export const checkpointKey = (app: string, stream: string, shardId: string): Key
   sk: shardId
 })
 
-/** For people who look at the table; nothing is decided by it. Text, as the index of Go's tables needs it. */
+/**
+ * For people who look at the table; nothing is decided by it. Text, as the index of Go's tables needs it.
+ *
+ * @internal
+ */
 export const lastUpdate: Effect.Effect<AttributeValue> = Effect.map(
   DateTime.now,
   (now) => text(DateTime.formatIso(now))
@@ -59,7 +63,11 @@ export const encodeMember = (app: string, member: StateStore.Member, now: Attrib
   assign_version: number(member.assignVersion)
 })
 
-/** The incarnation in a member's row; `none` in a row that the Go library wrote. */
+/**
+ * The incarnation in a member's row; `none` in a row that the Go library wrote.
+ *
+ * @internal
+ */
 export const decodeIncarnation = (item: Item): Decoded<Option.Option<string>> =>
   item["incarnation"] === undefined
     ? Either.right(Option.none())
@@ -78,7 +86,11 @@ export const decodeMember = (item: Item): Decoded<StateStore.Member> =>
     }
   })
 
-/** The attributes that a position means to set, and those of another kind of position that it replaces. */
+/**
+ * The attributes that a position means to set, and those of another kind of position that it replaces.
+ *
+ * @internal
+ */
 export const encodePosition = (
   position: Position.Position
 ): { readonly set: Item; readonly remove: ReadonlyArray<string> } => {

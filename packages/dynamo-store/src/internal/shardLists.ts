@@ -33,7 +33,11 @@ const chunkBytes = 256 * 1024
 
 const encoder = new TextEncoder()
 
-/** Cuts a list into JSON texts of at most `chunkBytes`: none for an empty one. */
+/**
+ * Cuts a list into JSON texts of at most `chunkBytes`: none for an empty one.
+ *
+ * @internal
+ */
 export const toChunks = (shards: ReadonlyArray<Shard.Shard>): ReadonlyArray<string> => {
   const chunks: Array<string> = []
   let pieces: Array<string> = []

@@ -26,20 +26,20 @@ const problem = (table: Table, reason: StateStoreError.StateStoreErrorReason, de
     cause
   })
 
-/** Succeeds once the table is there, active and of the right shape. */
-export const ensure = (
-  table: Table,
-  options: {
-    readonly createTable: boolean
-    /** How long to wait for a table that is being made, looking at it again and again. */
-    readonly patience: Duration.Duration
-    readonly interval: Duration.Duration
-  }
-): Effect.Effect<void, StateStoreError.StateStoreError> => {
+// A local table is there at once, one of AWS within seconds. A big one restored from a backup is not waited for.
+const looks = Schedule.union(Schedule.exponential(Duration.millis(50)), Schedule.spaced(Duration.seconds(1)))
+const patience = Duration.minutes(1)
+
+/**
+ * Succeeds once the table is there, active and of the right shape.
+ *
+ * @internal
+ */
+export const ensure = (table: Table, createTable: boolean): Effect.Effect<void, StateStoreError.StateStoreError> => {
   const ready = Effect.gen(function*() {
     const found = yield* describe(table)
     if (Option.isNone(found)) {
-      if (!options.createTable) {
+      if (!createTable) {
         return yield* problem(
           table,
           "TableMissing",
@@ -63,10 +63,10 @@ export const ensure = (
     }
   })
   return ready.pipe(
-    Effect.repeat({ schedule: Schedule.spaced(options.interval), until: (isReady) => isReady }),
+    Effect.repeat({ schedule: looks, until: (isReady) => isReady }),
     Effect.timeoutFail({
-      duration: options.patience,
-      onTimeout: () => problem(table, "Timeout", `is not active after ${Duration.format(options.patience)}`)
+      duration: patience,
+      onTimeout: () => problem(table, "Timeout", `is not active after ${Duration.format(patience)}`)
     }),
     Effect.asVoid
   )
