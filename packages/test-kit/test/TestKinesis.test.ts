@@ -468,6 +468,23 @@ describe("retention", () => {
       assert.deepStrictEqual(yield* readFrom(Position.afterSequence(old?.sequenceNumber ?? "")), ["c"])
     }).pipe(unlimited))
 
+  it.effect("an iterator keeps its place while older records vanish, and moves up when its own do", () =>
+    Effect.gen(function*() {
+      const kinesis = yield* TestKinesis.TestKinesis
+      yield* create()
+      const [, b] = yield* putAll(["a", "b", "c", "d"])
+      const next = yield* (yield* get(yield* iteratorAt(Position.trimHorizon), { limit: 1 })).nextIterator
+      const trim = (through: string | undefined) => kinesis.trim({ stream: "orders", shardId: shard0, through })
+      yield* trim(`${BigInt(b?.sequenceNumber ?? "0") - 1n}`)
+      assert.deepStrictEqual((yield* get(next)).records.map(text), ["b", "c", "d"])
+      yield* trim(b?.sequenceNumber)
+      assert.deepStrictEqual((yield* get(next)).records.map(text), ["c", "d"])
+      yield* trim(undefined)
+      assert.deepStrictEqual((yield* get(next)).records, [])
+      yield* putAll(["e"])
+      assert.deepStrictEqual((yield* get(next)).records.map(text), ["e"])
+    }).pipe(unlimited))
+
   it.effect("or is refused, if so configured", () =>
     Effect.gen(function*() {
       const kinesis = yield* TestKinesis.TestKinesis
