@@ -9,6 +9,9 @@ export default defineConfig({
     include: ["packages/*/test/**/*.test.ts", "examples/test/**/*.test.ts"],
     setupFiles: ["./vitest.setup.ts"],
     fakeTimers: { toFake: [] },
+    // Virtual hours take real seconds, and a loaded machine takes more of them.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     pool: "forks",
     minWorkers: 1,
     maxWorkers: 2

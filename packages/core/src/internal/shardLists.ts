@@ -183,7 +183,10 @@ const tidy = (
     const listed = new Set(after.shards.map((shard) => shard.shardId))
     const isStale = (shardId: string) => !listed.has(shardId)
     if (Option.isSome(before) && before.value.checkpointKey !== after.checkpointKey) return
-    const removed = yield* env.store.removeCheckpoints(app, after.checkpointKey, [...rows.keys()].filter(isStale))
+    const stale = [...rows.keys()].filter(isStale)
+    const removed = stale.length === 0
+      ? []
+      : yield* env.store.removeCheckpoints(app, after.checkpointKey, stale)
     const unread = removed.filter((row) => !isEnded(row)).map((row) => ({
       shardId: row.shardId,
       position: Option.getOrElse(row.position, () => after.start)
