@@ -2,5 +2,4 @@ import { assert, it } from "@effect/vitest"
 import * as Package from "@kinesumer/core"
 import { Effect } from "effect"
 
-it.effect("resolves to the sources of the package", () =>
-  Effect.sync(() => assert.isDefined(Package)))
+it.effect("resolves to the sources of the package", () => Effect.sync(() => assert.isDefined(Package)))
