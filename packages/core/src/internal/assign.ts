@@ -78,6 +78,7 @@ export const version = 1
  */
 export const assign = (input: AssignInput): ReadonlyMap<string, string> => {
   const streams = makeNetwork(input)
+  if (isLarge(streams)) return dealPool(streams, input.owners)
   balance(streams)
   return deal(streams, input.owners)
 }
@@ -189,7 +190,7 @@ const makeRandom = (seed: number) => {
 // -----------------------------------------------------------------------------
 // The counts
 // -----------------------------------------------------------------------------
-export const stats = { routes: 0, pops: 0, scans: 0, maxPops: 0 }
+
 const balance = (streams: ReadonlyArray<Stream>): void => {
   const members = new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))
   const shards = streams.reduce((n, stream) => n + stream.keys.length, 0)
@@ -236,17 +237,12 @@ const balance = (streams: ReadonlyArray<Stream>): void => {
 
   const route = (source: Stream) => {
     reach(source, undefined, 0, 0)
-    stats.routes++
-    let pops = 0
     for (let node = closest(); node !== undefined; node = closest()) {
-      stats.pops++
-      pops++
       const major = node.majorDistance + node.majorPotential
       const minor = node.minorDistance + node.minorPotential
       if (node.majorDistance > endMajor || (node.majorDistance === endMajor && node.minorDistance >= endMinor)) break
       if (node._tag === "Stream") {
         for (const cell of node.cells) {
-          stats.scans++
           const { count, member, owned, weight } = cell
           const major1 = major + spread * (2 * count + 1) - (count < owned ? 1 : 0) - member.majorPotential
           const minor1 = minor + weight - member.minorPotential
@@ -262,7 +258,6 @@ const balance = (streams: ReadonlyArray<Stream>): void => {
         }
       } else {
         for (const cell of node.filled) {
-          stats.scans++
           const { count, owned, stream, weight } = cell
           reach(
             stream,
@@ -273,7 +268,6 @@ const balance = (streams: ReadonlyArray<Stream>): void => {
         }
       }
     }
-    stats.maxPops = Math.max(stats.maxPops, pops)
     let node: Stream | Member | undefined = end
     if (end) end.total++
     while (node !== undefined && node.via !== undefined) {
@@ -302,9 +296,97 @@ const balance = (streams: ReadonlyArray<Stream>): void => {
     endMinor = Infinity
   }
 
+  if (isEven(streams)) { for (const stream of streams) startEven(stream, spread) }
   for (const stream of streams) {
-    for (const _ of stream.keys) route(stream)
+    for (let n = dealt(stream); n < stream.keys.length; n++) route(stream)
   }
+}
+
+const isEven = (streams: ReadonlyArray<Stream>): boolean => {
+  const members = new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))
+  return streams.every((stream) => stream.cells.length === members.size)
+}
+
+const dealt = (stream: Stream): number => stream.cells.reduce((sum, cell) => sum + cell.count, 0)
+
+/**
+ * Where all members have the same streams, each of them has at least the rounded-down share of each stream in every
+ * optimum, so only the rest has to find its way. With this potential no step is cheaper than nothing, as before.
+ */
+const startEven = (stream: Stream, spread: number): void => {
+  const share = Math.floor(stream.keys.length / stream.cells.length)
+  stream.majorPotential = -2 * spread * share
+  for (const cell of stream.cells) {
+    cell.count = share
+    cell.member.total += share
+    if (share > 0) cell.member.filled.add(cell)
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Large groups of many small streams
+// -----------------------------------------------------------------------------
+
+/** How many steps the optimum may cost: about a tenth of a second, since nothing else runs meanwhile. */
+const maxSteps = 2_000_000
+
+const isLarge = (streams: ReadonlyArray<Stream>): boolean => {
+  const cells = streams.reduce((sum, stream) => sum + stream.cells.length, 0)
+  const even = isEven(streams)
+  const routes = streams.reduce(
+    (sum, stream) => sum + (even ? stream.keys.length % stream.cells.length : stream.keys.length),
+    0
+  )
+  return routes * cells > maxSteps
+}
+
+/**
+ * All shards as one pool: level members and the fewest moves, found in one pass; only the spread of each single stream
+ * is left to the order of the keys. It is stable for the same reason: who gets one more than the rounded-down share is
+ * whoever has more already, then the first by id, and a member that owns more than its share keeps the first ones.
+ */
+const dealPool = (streams: ReadonlyArray<Stream>, owners: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
+  const members = [...new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))]
+    .sort((a, b) => compare(a.id, b.id))
+  const byId = new Map(members.map((member) => [member.id, member]))
+  const shards = streams.flatMap((stream) => {
+    const readers = new Set(stream.cells.map((cell) => cell.member))
+    return stream.keys.map((key) => {
+      const owner = byId.get(owners.get(key) ?? "")
+      return { key, readers, owner: owner !== undefined && readers.has(owner) ? owner : undefined }
+    })
+  })
+  const owned = new Map<Member, number>()
+  for (const { owner } of shards) if (owner !== undefined) owned.set(owner, (owned.get(owner) ?? 0) + 1)
+  const share = Math.floor(shards.length / members.length)
+  const hasMore = (member: Member) => (owned.get(member) ?? 0) > share
+  const withOneMore = new Set(
+    [...members.filter(hasMore), ...members.filter((member) => !hasMore(member))].slice(
+      0,
+      shards.length % members.length
+    )
+  )
+  const hasRoom = (member: Member) => member.total < share + (withOneMore.has(member) ? 1 : 0)
+
+  const target = new Map<string, string>()
+  const give = (key: string, member: Member) => {
+    member.total++
+    target.set(key, member.id)
+  }
+  const pool: Array<typeof shards[number]> = []
+  for (const shard of shards) {
+    if (shard.owner !== undefined && hasRoom(shard.owner)) {
+      give(shard.key, shard.owner)
+    } else {
+      pool.push(shard)
+    }
+  }
+  for (const { key, readers } of pool) {
+    const member = members.find((one) => readers.has(one) && hasRoom(one)) ??
+      [...readers].reduce((least, one) => one.total < least.total ? one : least)
+    give(key, member)
+  }
+  return target
 }
 
 // -----------------------------------------------------------------------------
