@@ -3,7 +3,7 @@ import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { KeyValueStateStore, Position, StateStore, type StateStoreError } from "@kinesumer/core"
 import { Context, Effect, Either, Exit, Layer, Option, Scope } from "effect"
-import { spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { hostname } from "node:os"
 
 const alice: StateStore.Owner = { memberId: "alice", incarnation: "1" }
@@ -19,7 +19,10 @@ const newDirectory = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDi
 
 const lockOf = (directory: string) => `${directory}/lock`
 
-const writeLock = (path: string, holder: { readonly host?: string; readonly pid: number; readonly started?: string }) =>
+const writeLock = (
+  path: string,
+  holder: { readonly host?: string; readonly pid: number; readonly started?: string; readonly id?: string }
+) =>
   Effect.flatMap(FileSystem.FileSystem, (fs) =>
     fs.writeFileString(
       path,
@@ -40,6 +43,18 @@ const otherProcess = Effect.acquireRelease(
     }
   }),
   ({ kill }) => kill
+)
+
+/** A process that has ended and whose parent does not ask about it. */
+const zombie = Effect.map(
+  Effect.acquireRelease(
+    Effect.async<{ readonly pid: number; readonly parent: ChildProcess }>((resume) => {
+      const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] })
+      parent.stdout.once("data", (chunk) => resume(Effect.succeed({ pid: Number(chunk), parent })))
+    }),
+    ({ parent }) => Effect.sync(() => parent.kill("SIGKILL"))
+  ),
+  ({ pid }) => pid
 )
 
 const isLocked = (error: StateStoreError.StateStoreError, ...words: ReadonlyArray<string>) => {
@@ -118,10 +133,29 @@ describe("the lock", () => {
       else isLocked(yield* Effect.flip(open(directory)))
     }).pipe(inFiles))
 
+  it.scoped.skipIf(process.platform !== "linux")(
+    "passes on from a process that was killed and not yet buried",
+    () =>
+      Effect.gen(function*() {
+        const fs = yield* FileSystem.FileSystem
+        const directory = yield* newDirectory
+        const pid = yield* zombie
+        const boot = yield* fs.readFileString("/proc/sys/kernel/random/boot_id")
+        const stat = yield* Effect.repeat(fs.readFileString(`/proc/${pid}/stat`), {
+          until: (stat) => stat.includes(") Z ")
+        })
+        yield* writeLock(lockOf(directory), { pid, started: `${boot.trim()}/${stat.split(" ")[21] ?? ""}` })
+        yield* open(directory)
+      }).pipe(inFiles)
+  )
+
   it.scoped("stands if its process is on another host, and the message says what to do", () =>
     Effect.gen(function*() {
       const directory = yield* newDirectory
-      yield* writeLock(lockOf(directory), { host: "elsewhere", pid: 1 })
+      // Here that number is free, which says nothing about there.
+      const dead = yield* otherProcess
+      yield* dead.kill
+      yield* writeLock(lockOf(directory), { host: "elsewhere", pid: dead.pid })
       isLocked(yield* Effect.flip(open(directory)), "\"elsewhere\"", `remove "${lockOf(directory)}"`)
     }).pipe(inFiles))
 
@@ -150,6 +184,31 @@ describe("the lock", () => {
       assert.strictEqual(answers.filter(Either.isRight).length, 1)
       for (const error of answers.filter(Either.isLeft)) isLocked(error.left, directory)
       assert.deepStrictEqual(yield* fs.readDirectory(directory), ["lock"])
+    }).pipe(inFiles))
+
+  it.scoped("is not taken from one who was quicker to take over", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* newDirectory
+      const dead = yield* otherProcess
+      yield* dead.kill
+      yield* writeLock(lockOf(directory), dead)
+      // Between a look at the dead and the right to replace it, another has done so, and has lost that right again.
+      const quicker = Effect.provideService(
+        writeLock(lockOf(directory), { host: "elsewhere", pid: 1, id: "quicker" }),
+        FileSystem.FileSystem,
+        fs
+      )
+      const slow = FileSystem.FileSystem.of({
+        ...fs,
+        link: (from, to) =>
+          to.includes("-after-")
+            ? Effect.andThen(quicker, fs.link(from, to))
+            : fs.link(from, to)
+      })
+      const error = yield* Effect.flip(Effect.provideService(open(directory), FileSystem.FileSystem, slow))
+      isLocked(error, "\"elsewhere\"")
+      assert.include(yield* fs.readFileString(lockOf(directory)), "quicker")
     }).pipe(inFiles))
 
   it.scoped("is given back by whoever holds it, and nobody else", () =>
