@@ -1,0 +1,124 @@
+/** The rules about positions of one shard, for any order of pages, pulls, marks, rewinds and commits. */
+import { assert, describe, it } from "@effect/vitest"
+import { Position } from "@kinesumer/core"
+import { FastCheck, Option } from "effect"
+import * as Lane from "../../src/internal/lane.js"
+
+/** A lane with pages of slices; record n has sequence number n. */
+const at = (n: number): Position.Position => n === 0 ? Position.trimHorizon : Position.afterSequence(`${n}`)
+
+const slice = (from: number, to: number): Lane.Slice => ({ records: [], bytes: 0, from: at(from), to: at(to) })
+
+const numberOf = (position: Position.Position): number =>
+  position._tag === "AfterSequence" ? Number(position.sequenceNumber) : 0
+
+type Action =
+  | { readonly _tag: "Push"; readonly count: number; readonly stale: boolean }
+  | { readonly _tag: "Pull" }
+  | { readonly _tag: "Mark"; readonly pick: number; readonly width: number }
+  | { readonly _tag: "Rewind" }
+  | { readonly _tag: "Drop" }
+  | { readonly _tag: "End" }
+  | { readonly _tag: "Commit" }
+
+const action: FastCheck.Arbitrary<Action> = FastCheck.oneof(
+  FastCheck.record({
+    _tag: FastCheck.constant("Push" as const),
+    count: FastCheck.integer({ min: 1, max: 5 }),
+    stale: FastCheck.boolean()
+  }),
+  FastCheck.constant<Action>({ _tag: "Pull" }),
+  FastCheck.constant<Action>({ _tag: "Pull" }),
+  FastCheck.record({
+    _tag: FastCheck.constant("Mark" as const),
+    pick: FastCheck.nat(1000),
+    width: FastCheck.integer({ min: 1, max: 3 })
+  }),
+  FastCheck.constant<Action>({ _tag: "Rewind" }),
+  FastCheck.constant<Action>({ _tag: "Drop" }),
+  FastCheck.constant<Action>({ _tag: "End" }),
+  FastCheck.constant<Action>({ _tag: "Commit" })
+)
+
+describe("lane", () => {
+  it.prop("never runs ahead of itself, and a commit covers only what is marked", [
+    FastCheck.array(action, { maxLength: 80 })
+  ], ([
+    actions
+  ]) => {
+    let lane = Lane.make(at(0))
+    const marked = new Set<number>()
+    let stored: Position.Position = at(0)
+    for (const one of actions) {
+      switch (one._tag) {
+        case "Push": {
+          const from = numberOf(lane.read)
+          if (lane.ending === "Read") break
+          const generation = one.stale ? lane.generation - 1 : lane.generation
+          const pushed = Lane.push(lane, generation, [slice(from, from + one.count)])
+          assert.strictEqual(Option.isSome(pushed), !one.stale)
+          lane = Option.getOrElse(pushed, () => lane)
+          break
+        }
+        case "Pull": {
+          const before = lane
+          const [taken, next] = Lane.pull(lane)
+          lane = next
+          // Nothing is skipped: a slice begins where the cursor stood.
+          if (Option.isSome(taken)) assert.deepStrictEqual(taken.value.from, before.cursor)
+          break
+        }
+        case "Mark": {
+          const delivered = numberOf(lane.cursor)
+          if (delivered === 0) break
+          const from = one.pick % delivered
+          const to = Math.min(delivered, from + one.width)
+          for (let n = from + 1; n <= to; n++) marked.add(n)
+          lane = Lane.mark(lane, { from: at(from), to: at(to) })
+          break
+        }
+        case "Rewind": {
+          lane = Lane.rewind(lane)
+          assert.deepStrictEqual(lane.cursor, lane.processed)
+          // Marks beyond a gap were given back with their records.
+          for (const n of marked) if (n > numberOf(lane.processed)) marked.delete(n)
+          break
+        }
+        case "Drop":
+          lane = Lane.drop(lane)
+          break
+        case "End":
+          lane = Lane.end(lane, lane.generation)
+          break
+        case "Commit": {
+          const position = Lane.toCommit(lane)
+          if (Option.isNone(position)) break
+          assert.isTrue(Position.compare(position.value, stored) > 0)
+          if (position.value._tag === "ShardEnd") {
+            assert.strictEqual(lane.waiting.length, 0)
+            assert.deepStrictEqual(lane.processed, lane.read)
+          }
+          stored = position.value
+          lane = Lane.committed(lane, position.value)
+          if (position.value._tag === "ShardEnd") return
+        }
+      }
+      for (let n = 1; n <= numberOf(lane.processed); n++) assert.isTrue(marked.has(n), `${n} is covered, not marked`)
+      assert.isTrue(Position.compare(lane.processed, lane.cursor) <= 0)
+      assert.isTrue(Position.compare(lane.cursor, lane.read) <= 0)
+      assert.isFalse(
+        marked.has(numberOf(lane.processed) + 1) &&
+          lane.marked.some(({ from }) => Position.compare(from, lane.processed) <= 0)
+      )
+    }
+  })
+
+  it("commits up to the gap that a record leaves which was not marked", () => {
+    let lane = Option.getOrThrow(Lane.push(Lane.make(at(0)), 0, [slice(0, 5)]))
+    ;[, lane] = Lane.pull(lane)
+    for (const n of [1, 2, 4, 5]) lane = Lane.mark(lane, { from: at(n - 1), to: at(n) })
+    assert.deepStrictEqual(Lane.toCommit(lane), Option.some(at(2)))
+    lane = Lane.mark(lane, { from: at(2), to: at(3) })
+    assert.deepStrictEqual(Lane.toCommit(lane), Option.some(at(5)))
+  })
+})
