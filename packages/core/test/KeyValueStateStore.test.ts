@@ -14,5 +14,7 @@ StateStoreContract.suite(
   Layer.unwrapScoped(Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     return KeyValueStateStore.layerFileSystem(yield* fs.makeTempDirectoryScoped())
-  })).pipe(Layer.provide(NodeContext.layer))
+  })).pipe(Layer.provide(NodeContext.layer)),
+  // Each write waits for the disk.
+  { runs: 30 }
 )

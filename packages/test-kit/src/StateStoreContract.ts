@@ -12,7 +12,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Commits from "./internal/stateStoreContract/commits.js"
-import { type Case, newApp } from "./internal/stateStoreContract/fixture.js"
+import { newApp } from "./internal/stateStoreContract/fixture.js"
 import * as Leases from "./internal/stateStoreContract/leases.js"
 import * as Members from "./internal/stateStoreContract/members.js"
 import * as Model from "./internal/stateStoreContract/model.js"
@@ -33,6 +33,17 @@ export interface Options {
   readonly runs?: number | undefined
   /** What one test may take, and building the layer too. Default 2 minutes. */
   readonly timeout?: Duration.DurationInput | undefined
+}
+
+/**
+ * One thing that a store must do. It leaves rows behind, under an app of its own.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Case {
+  readonly name: string
+  readonly program: Effect.Effect<void, unknown, StateStore.StateStore>
 }
 
 /**

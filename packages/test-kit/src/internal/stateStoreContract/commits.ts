@@ -2,12 +2,12 @@
 import { assert } from "@effect/vitest"
 import * as Position from "@kinesumer/core/Position"
 import * as Effect from "effect/Effect"
+import type { Case } from "../../StateStoreContract.js"
 import {
   acquired,
   acquireOne,
   alice,
   bob,
-  type Case,
   commitOne,
   lease,
   makeCase,

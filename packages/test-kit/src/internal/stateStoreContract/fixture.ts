@@ -7,12 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
-
-/** One thing that a store must do. It leaves rows behind, under an app of its own. */
-export interface Case {
-  readonly name: string
-  readonly program: Effect.Effect<void, unknown, StateStore.StateStore>
-}
+import type { Case } from "../../StateStoreContract.js"
 
 type Store = StateStore.StateStore["Type"]
 

@@ -1,7 +1,8 @@
 /** Membership: rows of members, each of which belongs to one incarnation. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { type Case, makeCase, memberOf, plainMembers } from "./fixture.js"
+import type { Case } from "../../StateStoreContract.js"
+import { makeCase, memberOf, plainMembers } from "./fixture.js"
 
 export const cases: ReadonlyArray<Case> = [
   makeCase("has no members at first", (store, app) =>

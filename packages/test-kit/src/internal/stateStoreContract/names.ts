@@ -2,10 +2,10 @@
 import { assert } from "@effect/vitest"
 import * as Position from "@kinesumer/core/Position"
 import * as Effect from "effect/Effect"
+import type { Case } from "../../StateStoreContract.js"
 import {
   acquired,
   alice,
-  type Case,
   leaseOf,
   makeCase,
   memberOf,

@@ -3,7 +3,8 @@ import { assert } from "@effect/vitest"
 import * as Position from "@kinesumer/core/Position"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { type Case, makeCase, plainList, shardListOf, shardOf, some, stream, timestamp } from "./fixture.js"
+import type { Case } from "../../StateStoreContract.js"
+import { makeCase, plainList, shardListOf, shardOf, some, stream, timestamp } from "./fixture.js"
 
 export const cases: ReadonlyArray<Case> = [
   makeCase("has no shard list at first", (store, app) =>
