@@ -1,5 +1,5 @@
 /** A group on real servers: kinesis-local for the streams, dynalite for the state. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { KinesisClient, KinesisError, Kinesumer, KinesumerError, StateStore, StateStoreError } from "@kinesumer/core"
 import type { KinesumerRecord } from "@kinesumer/core"
 import { DynamoStateStore } from "@kinesumer/dynamo-store"
@@ -61,7 +61,7 @@ const until = (condition: Effect.Effect<boolean>) =>
 
 const textOf = (record: KinesumerRecord.KinesumerRecord) => new TextDecoder().decode(record.data)
 
-it.layer(Servers, { excludeTestServices: true, timeout: "60 seconds" })("a group on real servers", (it) => {
+layer(Servers, { excludeTestServices: true, timeout: "60 seconds" })("a group on real servers", (it) => {
   describe("members come and go, and a stream is resharded", () => {
     it.scoped("every record is delivered, in order within its shard", () =>
       Effect.gen(function*() {
