@@ -150,6 +150,7 @@ export const make = (options: {
             return yield* Effect.dieMessage("mark was given a record that this group has not delivered")
           }
           const { run } = slice
+          if (Lane.isEnded(yield* Ref.get(run.lane))) continue
           if ((yield* Ref.get(run.status)) === "Over") {
             lost ??= new LeaseLost({ ...Run.nameOf(run), epoch: run.epoch })
           } else {
@@ -218,7 +219,10 @@ export const make = (options: {
       return Stream.repeatEffectChunkOption(yield* handing(pull(wake, takeNext)))
     }))
 
-    const consume = (run: Run.Run): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
+    const consume = (
+      run: Run.Run,
+      wentThrough: Ref.Ref<boolean>
+    ): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
       Effect.acquireRelease(
         Effect.flatMap(
           Ref.modify(view, (current) =>
@@ -233,20 +237,22 @@ export const make = (options: {
               current._tag === "Shards"
                 ? { ...current, consumed: new Set([...current.consumed].filter((other) => other !== run)) }
                 : current),
-            // Nobody reads this shard now, so it must not hold room that the others need.
-            reset(run, (lane) => Lane.drop(Lane.rewind(lane)))
+            // Nobody reads this shard now, so it must not hold room that the others need. Where all of it was handed out
+            // what is not marked yet may still be.
+            Effect.unlessEffect(reset(run, (lane) => Lane.drop(Lane.rewind(lane))), Ref.get(wentThrough))
           )
       )
 
     const shardRecords = (run: Run.Run): Stream.Stream<KinesumerRecord, ConsumeError> =>
       Stream.unwrapScoped(Effect.gen(function*() {
-        yield* consume(run)
+        const wentThrough = yield* Ref.make(false)
+        yield* consume(run, wentThrough)
         const look: Pull<Handed | undefined> = Effect.gen(function*() {
           const handed = yield* takeFrom(run)
           if (Option.isSome(handed)) return handed.value
           const { ending, waiting } = yield* Ref.get(run.lane)
           const isOver = (yield* Ref.get(run.status)) !== "Running" || (ending === "Read" && waiting.length === 0)
-          return isOver ? yield* Effect.fail(Option.none()) : undefined
+          return isOver ? yield* Effect.zipRight(Ref.set(wentThrough, true), Effect.fail(Option.none())) : undefined
         })
         return Stream.repeatEffectChunkOption(yield* handing(pull(run.arrival, look)))
       }))

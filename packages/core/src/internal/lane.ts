@@ -144,6 +144,9 @@ export const isSettled = (lane: Lane): boolean => Position.compare(lane.processe
 export const isFinished = (lane: Lane): boolean =>
   lane.ending === "Read" && lane.waiting.length === 0 && isSettled(lane)
 
+/** Its end is written: whatever is marked from now on is a part of that. */
+export const isEnded = (lane: Lane): boolean => lane.committed._tag === "ShardEnd"
+
 /** What a commit would write now, if it is more than what is written already. */
 export const toCommit = (lane: Lane): Option.Option<Position.Position> => {
   const position = isFinished(lane) ? Position.shardEnd : lane.processed
