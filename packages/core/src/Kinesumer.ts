@@ -76,9 +76,14 @@ export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesume
   readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
 
   /**
-   * A stream of each shard that this member runs, for running them in parallel:
-   * `Stream.flatMap(kinesumer.shards, (shard) => shard.records, { concurrency: "unbounded" })`. Only shards whose
-   * stream runs are read. One run at a time, and not beside `records`.
+   * A stream of each shard that this member runs, for running them in parallel. What is done with the records of a shard
+   * belongs into its own stream, since a `flatMap` with concurrency comes back for more before what follows it is done:
+   *
+   * ```ts
+   * Stream.flatMap(kinesumer.shards, (shard) => Stream.mapEffect(shard.records, handle), { concurrency: "unbounded" })
+   * ```
+   *
+   * Only shards whose stream runs are read. One run at a time, and not beside `records`.
    */
   readonly shards: Stream.Stream<ShardStream, ConsumeError>
 
