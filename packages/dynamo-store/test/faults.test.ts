@@ -44,15 +44,14 @@ describe("passing faults", () => {
 
     it.scopedLive(`${name}: gives up as ${reason}`, () =>
       Effect.gen(function*() {
-        const { proxy, store } = yield* setup()
+        const { proxy, store } = yield* setup({ requestTimeout: "1 minute" })
         proxy.fault = () => fault
-        const [duration, error] = yield* Effect.timed(Effect.flip(store.listCheckpoints(app, stream)))
+        const error = yield* Effect.flip(store.listCheckpoints(app, stream))
         assert.strictEqual(error.reason, reason)
         assert.strictEqual(error.operation, "listCheckpoints")
         assert.include(error.message, `"${tableName}"`)
         assert.include(error.message, proxy.endpoint)
         assert.strictEqual(proxy.calls.length, 5)
-        assert.isBelow(Duration.toSeconds(duration), 5)
       }))
   }
 
@@ -152,14 +151,13 @@ describe("many writes", () => {
 
   it.scopedLive("know an outage after the first of them", () =>
     Effect.gen(function*() {
-      const { proxy, store } = yield* setup()
+      const { proxy, store } = yield* setup({ requestTimeout: "1 minute" })
       proxy.fault = () => Fault.LoseRequest()
       const requests = Arr.makeBy(500, (index) => request(`${index}`))
-      const [duration, answers] = yield* Effect.timed(store.acquireLeases(app, alice, requests))
+      const answers = yield* store.acquireLeases(app, alice, requests)
       assert.strictEqual(answers.length, 500)
       assert.isTrue(answers.every(({ _tag }) => _tag === "Failed"))
       assert.isAtMost(proxy.calls.length, 16 * 5)
-      assert.isBelow(Duration.toSeconds(duration), 5)
     }))
 
   it.scopedLive("run side by side, but not all at once", () =>

@@ -127,7 +127,7 @@ describe("when the answer to a write is lost", () => {
           Effect.provideService(program, StateStore.StateStore, store).pipe(
             Effect.catchAllCause((cause) => Effect.dieMessage(`${name}: ${Cause.pretty(cause)}`))
           ),
-        { concurrency: 10, discard: true }
+        { concurrency: 5, discard: true }
       )
     }), 120_000)
 })

@@ -23,7 +23,7 @@ describe("lists of any length", () => {
       assert.isBelow(JSON.stringify(head).length, 1_000)
       // Too long for the Go library's single item.
       assert.isUndefined(yield* rows.get(`shard_cache#${app}`, stream))
-    }), 60_000)
+    }))
 
   it.scopedLive("10,000 checkpoints, page by page", () =>
     Effect.gen(function*() {
@@ -43,7 +43,7 @@ describe("lists of any length", () => {
       assert.deepStrictEqual(found.map(({ shardId }) => shardId), shardIds)
       assert.isTrue(found.every(({ position }) => Option.isSome(position)))
       assert.isAbove(proxy.calls.length, 1)
-    }), 60_000)
+    }))
 
   it.scopedLive("500 members whose rows are more than a page", () =>
     Effect.gen(function*() {
@@ -63,7 +63,7 @@ describe("lists of any length", () => {
       assert.isAbove(proxy.calls.length, 1)
       yield* store.pruneMembers(app, members.slice(100))
       assert.deepStrictEqual(yield* store.listMembers(app), members.slice(0, 100))
-    }), 60_000)
+    }))
 })
 
 describe("requests", () => {

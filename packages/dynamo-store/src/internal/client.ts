@@ -104,7 +104,8 @@ const retries = Metric.counter("kinesumer_dynamo_retries_total", {
 const maxAttempts = 5
 // In milliseconds: the longest pause before the second try, doubled with each further one.
 const backOff = 100
-// No new attempt starts after this time, so that a call is over in seconds even if each attempt runs into its limit.
+// No new attempt starts after this time or after one request's limit, whichever is longer, so that a call is over in
+// seconds even if each attempt runs into its limit.
 const retryFor = Duration.seconds(5)
 
 const passing = (error: StateStoreError.StateStoreError): boolean =>
@@ -116,6 +117,8 @@ export const make = (
   place: Place,
   requestTimeout: Duration.Duration
 ): Table => {
+  const patience = Duration.max(retryFor, requestTimeout)
+
   const attempt = <A>(operation: string, call: Call<A>): Effect.Effect<A, StateStoreError.StateStoreError | Conflict> =>
     Effect.tryPromise({
       try: (abortSignal) => call(client, { abortSignal }),
@@ -142,7 +145,7 @@ export const make = (
         Effect.catchTag("StateStoreError", (error) =>
           Effect.gen(function*() {
             const elapsed = Duration.nanos((yield* Clock.currentTimeNanos) - start)
-            if (!passing(error) || attempts >= maxAttempts || Duration.greaterThan(elapsed, retryFor)) {
+            if (!passing(error) || attempts >= maxAttempts || Duration.greaterThan(elapsed, patience)) {
               return yield* error
             }
             // Full jitter: writers that were throttled together do not come back together.

@@ -12,7 +12,11 @@ import type * as StateStore from "@kinesumer/core/StateStore"
 import { DynamoStateStore } from "@kinesumer/dynamo-store"
 import * as LocalServers from "@kinesumer/test-kit/LocalServers"
 import { Array as Arr, Effect, Option } from "effect"
+import { vi } from "vitest"
 import * as Proxy from "./proxy.js"
+
+// Real servers answer when the machine lets them.
+vi.setConfig({ testTimeout: 60_000 })
 
 export const tableName = "state"
 
