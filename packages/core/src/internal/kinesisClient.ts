@@ -77,25 +77,13 @@ const checkEndpoint = (endpoint: string | undefined): Effect.Effect<void, Kinesi
 }
 
 /**
- * The SDK's own handler speaks HTTP/2, which local servers on plain `http:` refuse. Which one a request needs shows in
- * the request itself, wherever its endpoint was configured (the environment and the profile can do so too).
+ * Calls go over HTTP/1.1 with connections that are kept alive. The SDK's own choice for Kinesis is HTTP/2, which plain
+ * local servers refuse and for which it opens a connection for each call; only a subscription would need it. One call
+ * that hangs must not keep the others waiting for its socket.
  */
-const plainHttp: NonNullable<Sdk.KinesisClientConfig["extensions"]>[number] = {
-  configure: (configuration) => {
-    const secure = configuration.httpHandler()
-    // A subscription keeps its socket for minutes, and polls must not wait behind it.
-    const plain = new NodeHttpHandler({ httpAgent: { maxSockets: Infinity } })
-    configuration.setHttpHandler({
-      handle: (request, options) =>
-        request.protocol === "http:" ? plain.handle(request, options) : secure.handle(request, options),
-      updateHttpClientConfig: (key, value) => secure.updateHttpClientConfig(key, value),
-      httpHandlerConfigs: () => secure.httpHandlerConfigs(),
-      destroy: () => {
-        plain.destroy()
-        secure.destroy?.()
-      }
-    })
-  }
+const requestHandler = () => {
+  const agent = { keepAlive: true, maxSockets: Infinity }
+  return new NodeHttpHandler({ httpAgent: agent, httpsAgent: agent })
 }
 
 const acquire = (options: KinesisClientOptions): Effect.Effect<Sdk.KinesisClient, KinesisError, Scope.Scope> =>
@@ -110,7 +98,7 @@ const acquire = (options: KinesisClientOptions): Effect.Effect<Sdk.KinesisClient
             ...(options.region === undefined ? {} : { region: options.region }),
             ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
             ...(credentials === undefined ? {} : { credentials }),
-            extensions: [plainHttp],
+            requestHandler: requestHandler(),
             // The engine paces, backs off and counts, so it must hear of every refusal. (The adaptive mode, which the
             // environment can ask for, would hold calls back as well.)
             maxAttempts: 1,
