@@ -52,7 +52,7 @@ export const make = (
     gauge: (metric, value, tags) => Metric.set(tag(metric, options.config.app, tags), value),
     timeouts: {
       liveness: Duration.toMillis(options.config.livenessTimeout),
-      heartbeat: Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout,
+      heartbeat: Math.floor(Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout),
       refresh: Duration.toMillis(options.config.syncInterval) * syncsPerRefresh
     }
   }))

@@ -27,6 +27,7 @@ import * as Metrics from "../KinesumerMetrics.js"
 import { StateStore } from "../StateStore.js"
 import { type MemberMissing, type MemberReplaced, StateStoreError } from "../StateStoreError.js"
 import * as Assignment from "./assignment.js"
+import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import * as Committer from "./committer.js"
 import * as Delivery from "./delivery.js"
@@ -71,14 +72,25 @@ export const findStream = (member: Member, label: string): Effect.Effect<Streams
       : Effect.succeed(found)
   })
 
-/** Passing faults at the start are tried again for about as long as a deployment waits anyway. */
-const startPolicy = Schedule.jittered(Schedule.exponential("200 millis")).pipe(Schedule.intersect(Schedule.recurs(5)))
+/** Passing faults at the start are tried again for some seconds; longer ones are for whoever starts the process. */
+const startTries = 6
+const startBackoff = { base: Duration.millis(400), cap: Duration.seconds(5) }
 
-const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.retry(effect, {
-    schedule: startPolicy,
-    while: (error) => error._tag !== "InvalidConfig" && error.retryable
-  })
+const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig, R>(
+  env: Environment.Environment,
+  effect: Effect.Effect<A, E, R>,
+  attempt = 1
+): Effect.Effect<A, E, R> =>
+  Effect.catchAll(effect, (error) =>
+    error._tag === "InvalidConfig" || !error.retryable || attempt >= startTries
+      ? Effect.fail(error)
+      : Effect.gen(function*() {
+        const delay = yield* Backoff.delay(attempt, startBackoff)
+        yield* Effect.logWarning(`Starting: tried again in ${Duration.format(delay)}`, error)
+        yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
+        yield* Effect.sleep(delay)
+        return yield* retryStart(env, effect, attempt + 1)
+      }))
 
 export const make = (
   config: KinesumerConfig.KinesumerConfig
@@ -90,8 +102,11 @@ export const make = (
       kinesis: yield* KinesisClient,
       store: yield* StateStore
     })
-    const resolved = yield* retryStart(Streams.resolve(env, config.streams))
-    yield* retryStart(Effect.forEach(resolved, ({ description, stream }) => ShardLists.load(env, stream, description)))
+    const resolved = yield* retryStart(env, Streams.resolve(env, config.streams))
+    yield* retryStart(
+      env,
+      Effect.forEach(resolved, ({ description, stream }) => ShardLists.load(env, stream, description))
+    )
     const streams = resolved.map(({ stream }) => stream)
 
     const work = yield* Scope.make()
@@ -133,11 +148,11 @@ export const make = (
     /** The others learn of the end by the list's version, so it is written however long that takes. */
     const noteEnd = (run: Run.Run): Effect.Effect<void> =>
       Effect.flatMap(Ref.get(run.children), (children) =>
-        ShardLists.noteEnd(env, run.stream, run.checkpointKey, children)).pipe(
+        ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)).pipe(
           Effect.tapError((error) =>
             env.emit(KinesumerEvent.SyncFailed({ error }))
           ),
-          Effect.retry(Schedule.jittered(Schedule.spaced(config.syncInterval))),
+          Effect.retry(Schedule.spaced(config.syncInterval)),
           Effect.orDie
         )
 
@@ -187,6 +202,7 @@ export const make = (
       demand: delivery.demand,
       knownShards: (stream) => Effect.map(Ref.get(seen), ({ lists }) => lists.get(stream.key)?.shards ?? []),
       refreshShards: refresher.refresh,
+      answered: (run) => recovered(readerOf(run)),
       ended: (run) =>
         Effect.zipRight(
           delivery.arrived(run),
@@ -200,7 +216,8 @@ export const make = (
       state,
       delivery,
       commit: committer.commit,
-      read: (run) => supervised(`reader of ${run.key}`, Reader.run(readerContext, run)),
+      read: (run) =>
+        supervised(readerOf(run), Reader.run(readerContext, run)).pipe(Effect.ensuring(recovered(readerOf(run)))),
       handedOver: lookSoon
     })
 
@@ -263,9 +280,11 @@ export const make = (
         Effect.forever
       )
 
+    const recovered = (loop: string): Effect.Effect<void> => Ref.update(loops, withoutLoop(loop))
+
     const everyRound = (loop: string, round: Effect.Effect<void>): Effect.Effect<void> =>
       Effect.asVoid(
-        supervised(loop, Effect.forever(Effect.zipRight(round, Ref.update(loops, withoutLoop(loop))))).pipe(
+        supervised(loop, Effect.forever(Effect.zipRight(round, recovered(loop)))).pipe(
           Effect.forkIn(work),
           Effect.interruptible
         )
@@ -275,10 +294,10 @@ export const make = (
     const heartbeat = Effect.gen(function*() {
       const startedAt = yield* Monotonic.now
       const pause = yield* membership.heartbeat.pipe(
-        Effect.timeoutFail({ duration: env.timeouts.liveness / 2, onTimeout: () => heartbeatTimeout(env) }),
+        Effect.timeoutFail({ duration: Math.floor(env.timeouts.liveness / 2), onTimeout: () => heartbeatTimeout(env) }),
         Effect.zipRight(storeAnswered("heartbeat")),
         Effect.as(env.timeouts.heartbeat),
-        Effect.catchAll((error) => Effect.as(heartbeatFailed(error), env.timeouts.heartbeat / 5))
+        Effect.catchAll((error) => Effect.as(heartbeatFailed(error), Math.ceil(env.timeouts.heartbeat / 5)))
       )
       yield* Effect.sleep(Math.max(0, startedAt + pause - (yield* Monotonic.now)))
     })
@@ -306,13 +325,13 @@ export const make = (
         })
       )
     })
-    const retryPause = Duration.times(config.syncInterval, 0.2)
+    const retryPause = Duration.millis(Math.ceil(Duration.toMillis(config.syncInterval) / 5))
 
     const commitRound = Effect.gen(function*() {
       yield* Effect.timeoutOption(commitSoon.await, config.commit.interval)
       yield* commitSoon.close
       // A commit that fails has told so, and is written with the next one.
-      yield* Effect.exit(commitAll(committer.commit))
+      yield* Effect.ignore(commitAll(committer.commit))
     })
 
     const refreshRound = Effect.gen(function*() {
@@ -343,7 +362,10 @@ export const make = (
             // Whatever hangs is left behind, even where it can't be interrupted.
             Effect.disconnect,
             Effect.interruptible,
-            Effect.timeoutFail({ duration: left * share, onTimeout: () => new Cause.TimeoutException(name) }),
+            Effect.timeoutFail({
+              duration: Math.floor(left * share),
+              onTimeout: () => new Cause.TimeoutException(name)
+            }),
             Effect.catchAllCause((cause) =>
               Effect.zipRight(
                 Effect.logWarning(`Closing: ${name} is incomplete`, cause),
@@ -366,14 +388,17 @@ export const make = (
       )
       yield* step("leaving the group", 1, membership.deregister)
     })
-    const close = yield* Effect.cached(closing)
+    // Whoever closes can be interrupted. Closing goes on in a fiber of its own, and is waited for all the same.
+    const close = yield* Effect.cached(
+      Effect.uninterruptible(Effect.flatMap(Effect.forkDaemon(closing), Fiber.join))
+    )
 
     // --- Start ------------------------------------------------------------------------------------------------------
 
     yield* Effect.addFinalizer(() => close)
-    yield* retryStart(membership.register)
+    yield* retryStart(env, membership.register)
     yield* everyRound("heartbeat", heartbeat)
-    yield* retryStart(sync(Option.none()))
+    yield* retryStart(env, sync(Option.none()))
     yield* everyRound("sync", syncRound)
     yield* everyRound("commit", commitRound)
     yield* everyRound("refresh", refreshRound)
@@ -397,6 +422,8 @@ export const make = (
         })
     }
   })
+
+const readerOf = (run: Run.Run): string => `reader of ${run.key}`
 
 const withoutLoop = (loop: string) => <A>(loops: ReadonlyMap<string, A>): ReadonlyMap<string, A> =>
   loops.has(loop) ? new Map([...loops].filter(([key]) => key !== loop)) : loops
