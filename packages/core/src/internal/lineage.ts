@@ -28,6 +28,10 @@ export const agreesWithEnd = (shards: ReadonlyArray<Shard>, shardId: string): bo
   return shard === undefined || shard.closed || hasChild(shards, shardId)
 }
 
+/** A shard that was read to its end is closed, whatever the list has shown of it. */
+export const close = (shards: ReadonlyArray<Shard>, shardId: string): ReadonlyArray<Shard> =>
+  shards.map((shard) => shard.shardId === shardId ? { ...shard, closed: true } : shard)
+
 /** Adds what an answer shows. A known end or a known shard is never forgotten because a later answer lacks it. */
 export const merge = (known: ReadonlyArray<Shard>, shown: ReadonlyArray<Shard>): ReadonlyArray<Shard> => {
   const byId = new Map(known.map((shard) => [shard.shardId, shard]))

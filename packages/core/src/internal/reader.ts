@@ -13,7 +13,6 @@ import { KinesisError } from "../KinesisError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import type { Shard } from "../Shard.js"
-import type { ShardList } from "../StateStore.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
 import type { Budget } from "./budget.js"
@@ -23,7 +22,7 @@ import * as Lineage from "./lineage.js"
 import * as Monotonic from "./monotonic.js"
 import * as Page from "./page.js"
 import * as Run from "./run.js"
-import { recordsLost } from "./shardLists.js"
+import { type Listing, recordsLost } from "./shardLists.js"
 import * as Signal from "./signal.js"
 import type { StreamState } from "./streams.js"
 
@@ -37,7 +36,9 @@ export interface ReaderContext {
   /** The list as it is known now. */
   readonly knownShards: (stream: StreamState) => Effect.Effect<ReadonlyArray<Shard>>
   /** Asks Kinesis for the list anew. */
-  readonly refreshShards: (stream: StreamState) => Effect.Effect<ShardList, KinesisError | StateStoreError>
+  readonly refreshShards: (stream: StreamState) => Effect.Effect<Listing, KinesisError | StateStoreError>
+  /** A page has come: whatever kept the reader from getting on is over. */
+  readonly answered: (run: Run.Run) => Effect.Effect<void>
   /** The shard is read to its end. */
   readonly ended: (run: Run.Run) => Effect.Effect<void>
 }
@@ -61,6 +62,8 @@ interface Progress {
   readonly notBefore: number
   readonly wanted: number
   readonly failures: number
+  /** That records may be lost was told when the position was refused. */
+  readonly isLossTold: boolean
 }
 
 export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never> => {
@@ -71,7 +74,8 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
     iterator: Option.none(),
     notBefore: 0,
     wanted: limit,
-    failures: 0
+    failures: 0,
+    isLossTold: false
   }
   const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
   return loop(start)
@@ -146,7 +150,7 @@ const refused = (
   Effect.gen(function*() {
     yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "Refused")
     yield* resetLane(context, run, Lane.restart)
-    return progress
+    return { ...progress, isLossTold: true }
   })
 
 /** Changes the lane so that reading begins anew, and gives the room of what waited back. */
@@ -166,7 +170,13 @@ export const releaseSlices = (budget: Budget, slices: ReadonlyArray<Lane.Slice>)
     slices.reduce((sum, slice) => sum + slice.bytes, 0)
   )
 
-/** Stream or shard is not found. A shard that a fresh list lacks is gone; one that it has refuses the position. */
+/** So often in a row a closed shard is not found, from its beginning on, before it is taken as gone. */
+const missingTries = 5
+
+/**
+ * Stream or shard is not found. A shard that Kinesis does not list either is gone; one that it lists refuses the
+ * position. A closed one that is never found, at its beginning either, is gone although it is still listed.
+ */
 const missing = (
   context: ReaderContext,
   run: Run.Run,
@@ -175,17 +185,20 @@ const missing = (
   error: KinesisError
 ): Effect.Effect<Progress> =>
   context.refreshShards(run.stream).pipe(
-    Effect.flatMap((list) => {
+    Effect.flatMap(({ list, shown }) => {
       if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error, patientBackoff)
-      if (!list.shards.some(({ shardId }) => shardId === run.shard.shardId)) {
-        return gone(context, run, lane, progress, list.shards)
-      }
-      return lane.read._tag === "AfterSequence"
-        ? refused(context, run, lane, progress)
+      const { shardId } = run.shard
+      if (!isShown(shown, shardId)) return gone(context, run, lane, progress, list.shards)
+      if (lane.read._tag === "AfterSequence") return refused(context, run, lane, progress)
+      return progress.failures >= missingTries && Lineage.agreesWithEnd(list.shards, shardId)
+        ? gone(context, run, lane, progress, list.shards)
         : retry(context, run, progress, error, patientBackoff)
     }),
     Effect.catchAll(() => retry(context, run, progress, error, patientBackoff))
   )
+
+const isShown = (shown: ReadonlyArray<Shard>, shardId: string): boolean =>
+  shown.some((shard) => shard.shardId === shardId)
 
 const gone = (
   context: ReaderContext,
@@ -195,7 +208,9 @@ const gone = (
   shards: ReadonlyArray<Shard>
 ): Effect.Effect<Progress> =>
   Effect.gen(function*() {
-    yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "ShardGone")
+    if (!progress.isLossTold) {
+      yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "ShardGone")
+    }
     yield* finish(context, run, progress, shards.filter(({ parents }) => parents.includes(run.shard.shardId)))
     return progress
   })
@@ -223,10 +238,11 @@ const poll = (
       const taken = yield* take(context, run, lane, reserved, answer.right)
       const next = paced(context, progress, answer.right, taken, askedAt)
       yield* Ref.set(run.trouble, Option.none())
+      yield* context.answered(run)
       yield* Ref.set(run.lag, answer.right.millisBehindLatest)
       return Option.isSome(answer.right.nextIterator)
         ? { ...next, iterator: answer.right.nextIterator }
-        : yield* restore(atEnd(context, run, next, answer.right.childShards))
+        : yield* restore(atEnd(context, run, { ...next, failures: progress.failures }, answer.right.childShards))
     })
   )
 
@@ -289,12 +305,19 @@ const atEnd = (
     if (children.length > 0) return yield* finish(context, run, progress, children)
     const agrees = Lineage.agreesWithEnd(yield* context.knownShards(run.stream), shardId) ||
       (yield* context.refreshShards(run.stream).pipe(
-        Effect.map((list) => list.checkpointKey === run.checkpointKey && Lineage.agreesWithEnd(list.shards, shardId)),
+        Effect.map(({ list, shown }) =>
+          list.checkpointKey === run.checkpointKey &&
+          (Lineage.agreesWithEnd(list.shards, shardId) || !isShown(shown, shardId))
+        ),
         Effect.orElseSucceed(() => false)
       ))
     if (agrees) return yield* finish(context, run, progress, [])
     const failures = progress.failures + 1
-    const delay = yield* Backoff.delay(failures, patientBackoff)
+    // An end is written at the latest one refresh after the list has caught up.
+    const delay = yield* Backoff.delay(failures, {
+      ...patientBackoff,
+      cap: Duration.min(patientBackoff.cap, Duration.millis(context.env.timeouts.refresh))
+    })
     return {
       ...progress,
       failures,

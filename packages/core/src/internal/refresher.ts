@@ -9,7 +9,7 @@ import * as Ref from "effect/Ref"
 import { KinesisError } from "../KinesisError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
-import type { Member, ShardList } from "../StateStore.js"
+import type { Member } from "../StateStore.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
 import type { Environment } from "./environment.js"
@@ -23,14 +23,14 @@ export interface Refresher {
   /** One look at whether it is our turn, and at which streams are due. */
   readonly tick: Effect.Effect<void>
   /** Asks now, for a reader that cannot get on without; those that ask at once share the answer. */
-  readonly refresh: (stream: StreamState) => Effect.Effect<ShardList, KinesisError | StateStoreError>
+  readonly refresh: (stream: StreamState) => Effect.Effect<ShardLists.Listing, KinesisError | StateStoreError>
   /** Streams that Kinesis says do not exist, each with how long it has said so, in milliseconds. */
   readonly missing: Effect.Effect<ReadonlyMap<string, { readonly error: KinesisError; readonly since: number }>>
 }
 
 interface Attempt {
   readonly at: number
-  readonly result: Effect.Effect<ShardList, KinesisError | StateStoreError>
+  readonly result: Effect.Effect<ShardLists.Listing, KinesisError | StateStoreError>
 }
 
 interface Due {
@@ -61,13 +61,13 @@ export const make = (options: {
     /** The sum of everybody's refreshes, and when it was last seen to grow. */
     const progress = yield* Ref.make({ refreshes: -1, since: yield* Monotonic.now })
 
-    const ask = (stream: StreamState): Effect.Effect<ShardList, KinesisError | StateStoreError> =>
+    const ask = (stream: StreamState): Effect.Effect<ShardLists.Listing, KinesisError | StateStoreError> =>
       Effect.gen(function*() {
         const description = yield* env.kinesis.describeStream(stream.id)
-        const list = yield* ShardLists.refresh(env, stream, description)
+        const listing = yield* ShardLists.refresh(env, stream, description)
         const known = (yield* Ref.get(seen)).lists.get(stream.key)
-        if (known?.version !== list.version) yield* options.changed
-        return list
+        if (known?.version !== listing.list.version) yield* options.changed
+        return listing
       }).pipe(
         Effect.timeoutFail({ duration: env.config.polling.timeout, onTimeout: () => timedOut(env, stream) }),
         Effect.tap(Ref.update(missing, without(stream.key))),
@@ -88,7 +88,7 @@ export const make = (options: {
       })
 
     /** Answers stand for a moment, so that many shards of one stream that ask together cost one call. */
-    const refresh = (stream: StreamState): Effect.Effect<ShardList, KinesisError | StateStoreError> =>
+    const refresh = (stream: StreamState): Effect.Effect<ShardLists.Listing, KinesisError | StateStoreError> =>
       Effect.flatMap(mutexOf(stream.key), (mutex) =>
         mutex.withPermits(1)(Effect.gen(function*() {
           const now = yield* Monotonic.now

@@ -23,6 +23,12 @@ import type { StreamState } from "./streams.js"
 
 type Env = Pick<Environment, "config" | "count" | "emit" | "kinesis" | "store">
 
+/** The list as it is now, and what Kinesis showed of it: the list may know more. */
+export interface Listing {
+  readonly list: ShardList
+  readonly shown: ReadonlyArray<Shard>
+}
+
 /** The stored list of a stream; made now if there is none. */
 export const load = (
   env: Env,
@@ -34,7 +40,7 @@ export const load = (
     (stored) =>
       Option.isSome(stored) && isSameStream(stored.value, description)
         ? Effect.succeed(stored.value)
-        : refresh(env, stream, description)
+        : Effect.map(refresh(env, stream, description), ({ list }) => list)
   )
 
 /**
@@ -45,7 +51,7 @@ export const refresh = (
   env: Env,
   stream: StreamState,
   description: StreamDescription
-): Effect.Effect<ShardList, KinesisError | StateStoreError> =>
+): Effect.Effect<Listing, KinesisError | StateStoreError> =>
   Effect.gen(function*() {
     const { app } = env.config
     const shown = yield* listAll(env.kinesis, stream.id, stream.label)
@@ -62,7 +68,7 @@ export const refresh = (
       yield* env.emit(KinesumerEvent.StreamRecreated({ stream: stream.label, createdAt: after.createdAt }))
     }
     yield* tidy(env, app, stream, before, after, started)
-    return after
+    return { list: after, shown }
   }).pipe(
     Effect.withSpan("kinesumer.refreshShards", { attributes: { stream: stream.label }, captureStackTrace: false })
   )
@@ -72,13 +78,18 @@ export const noteEnd = (
   env: Env,
   stream: StreamState,
   checkpointKey: string,
+  shardId: string,
   children: ReadonlyArray<Shard>
 ): Effect.Effect<void, StateStoreError> =>
   Effect.asVoid(update(env, stream, (stored) =>
     Option.flatMap(stored, (list) =>
       // The version grows even where the children are known: it is what makes the others look at the ends again.
       list.checkpointKey === checkpointKey
-        ? Option.some({ ...list, version: list.version + 1, shards: Lineage.merge(list.shards, children) })
+        ? Option.some({
+          ...list,
+          version: list.version + 1,
+          shards: Lineage.merge(Lineage.close(list.shards, shardId), children)
+        })
         : Option.none())))
 
 const isSameStream = (list: ShardList, description: StreamDescription): boolean =>
@@ -141,7 +152,9 @@ const rowsBehind = (
     const key = Option.match(stored, { onNone: () => stream.key, onSome: (list) => list.checkpointKey })
     const needed = Option.match(stored, {
       onNone: () => true,
-      onSome: (list) => isSameStream(list, description) && Lineage.removed(list.shards, shown).length > 0
+      // What is shown now can be what tells that a shard is closed: it has a child.
+      onSome: (list) =>
+        isSameStream(list, description) && Lineage.removed(Lineage.merge(list.shards, shown), shown).length > 0
     })
     const rows = needed ? yield* env.store.listCheckpoints(env.config.app, key) : []
     return new Map(rows.map((row) => [row.shardId, row]))
