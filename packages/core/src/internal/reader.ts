@@ -189,6 +189,8 @@ const missing = (
       if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error, patientBackoff)
       const { shardId } = run.shard
       if (!isShown(shown, shardId)) return gone(context, run, lane, progress, list.shards)
+      // Of an iterator it says nothing about the position: the next one tells.
+      if (error.operation === "getRecords") return retry(context, run, progress, error, patientBackoff)
       if (lane.read._tag === "AfterSequence") return refused(context, run, lane, progress)
       return progress.failures >= missingTries && Lineage.agreesWithEnd(list.shards, shardId)
         ? gone(context, run, lane, progress, list.shards)
