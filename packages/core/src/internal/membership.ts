@@ -8,7 +8,6 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import type { Member } from "../StateStore.js"
@@ -33,6 +32,8 @@ export interface Membership {
   /** Writes it again after it vanished. Nothing is delivered until a sync has seen it. */
   readonly registerAgain: Effect.Effect<void, StateStoreError>
   readonly heartbeat: Effect.Effect<void, StateStoreError | MemberMissing | MemberReplaced>
+  /** Delivers nothing until the leases are verified. */
+  readonly suspend: Effect.Effect<void>
   readonly deregister: Effect.Effect<void, StateStoreError>
   /** Changes what the row says; it is written with the next heartbeat. */
   readonly announce: (change: Partial<Pick<Member, "refreshes" | "streams">>) => Effect.Effect<void>
@@ -90,6 +91,7 @@ export const make = (env: Environment, streams: ReadonlyArray<string>): Effect.E
       heartbeat: beat((member) => env.store.heartbeat(app, member)).pipe(
         Effect.tapErrorTag("MemberMissing", () => suspend)
       ),
+      suspend,
       deregister: env.store.deregisterMember(app, env.self),
       announce: (change) => Ref.update(standing, (state) => ({ ...state, member: { ...state.member, ...change } })),
       member: Effect.map(Ref.get(standing), ({ member }) => member),
@@ -119,8 +121,12 @@ export const make = (env: Environment, streams: ReadonlyArray<string>): Effect.E
     }
   })
 
-/** The state of a member whose id and incarnation are ours stands in the list. */
-export const find = (members: ReadonlyArray<Member>, self: Environment["self"]): Option.Option<Member> =>
-  Option.fromNullable(
-    members.find((member) => member.memberId === self.memberId && member.incarnation === self.incarnation)
-  )
+/** What the list says of this start of the member: another one under its id takes its place, and must not be undone. */
+export const standing = (
+  members: ReadonlyArray<Member>,
+  self: Environment["self"]
+): "Registered" | "Missing" | "Replaced" => {
+  const row = members.find(({ memberId }) => memberId === self.memberId)
+  if (row === undefined) return "Missing"
+  return row.incarnation === self.incarnation ? "Registered" : "Replaced"
+}

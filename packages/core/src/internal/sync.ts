@@ -61,16 +61,20 @@ export const round = (
     // What asks for another look from here on is not answered by this round.
     const before = yield* Ref.getAndUpdate(context.seen, (seen) => ({ ...seen, look: false }))
     const doubts = yield* membership.doubts
-    const members = yield* env.store.listMembers(app)
-    if (Option.isNone(Membership.find(members, env.self))) {
-      yield* lookAgain(context)
-      return yield* membership.registerAgain
-    }
-    const versions = yield* env.store.listShardVersions(app)
+    // An answer that comes late shows what was so when it was asked for.
     const now = yield* Monotonic.now
+    const members = yield* env.store.listMembers(app)
+    const standing = Membership.standing(members, env.self)
+    if (standing !== "Registered") {
+      yield* lookAgain(context)
+      return yield* standing === "Missing" ? membership.registerAgain : membership.suspend
+    }
+    const liveness = Liveness.observeMembers(before.liveness, members, yield* Monotonic.now)
+    const versions = yield* env.store.listShardVersions(app)
     const seen = yield* look(context, before, {
       streams: Option.getOrElse(streams, () => before.streams),
       members,
+      liveness,
       versions,
       now
     })
@@ -96,13 +100,13 @@ const look = (
   read: {
     readonly streams: ReadonlyArray<StreamState>
     readonly members: ReadonlyArray<Member>
+    readonly liveness: Liveness.Liveness
     readonly versions: ReadonlyMap<string, number>
     readonly now: number
   }
 ): Effect.Effect<Seen, StateStoreError> =>
   Effect.gen(function*() {
-    const { members, now, streams, versions } = read
-    const liveness = Liveness.observeMembers(before.liveness, members, now)
+    const { liveness, members, now, streams, versions } = read
     const self = yield* membership.member
     const timeout = env.timeouts.liveness
     const live = members
