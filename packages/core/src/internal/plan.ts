@@ -82,7 +82,9 @@ export const make = (input: {
           if (row !== undefined) lost.push([run, row])
           break
         case "Vanished":
-          acquire.push(acquisition(view, shard, key, Option.none(), Option.some(run)))
+          acquire.push(acquisition(view, shard, key, ownerOf(view, shard.shardId), Option.some(run)))
+          // With the lease restored, it is handed over in the next round.
+          if (!isWanted) pending = true
           break
         case "Held":
           if (!isWanted) stop.push(run)
@@ -118,19 +120,19 @@ const isSame = (self: Owner, that: Owner): boolean =>
   self.memberId === that.memberId && self.incarnation === that.incarnation
 
 /**
- * What the row says of a run. A row that is not there, or that knows only earlier epochs because it was restored, has
- * forgotten the run: its lease is asked for anew. A later epoch is another owner's.
+ * What the row says of a run. A row that is not there, that knows only earlier epochs because it was restored, or that
+ * gives the run's epoch to another owner, has forgotten the run: its lease is asked for anew, also from an owner to whom
+ * it was granted in ignorance. A later epoch is another owner's.
  */
 export const standing = (
   run: Run.Run,
   row: Checkpoint | undefined,
   self: Owner
-): "Held" | "Vanished" | "Lost" =>
-  row === undefined || row.epoch < run.epoch
-    ? "Vanished"
-    : row.epoch === run.epoch && Option.exists(row.owner, (owner) => isSame(owner, self))
-    ? "Held"
-    : "Lost"
+): "Held" | "Vanished" | "Lost" => {
+  if (row === undefined || row.epoch < run.epoch) return "Vanished"
+  if (row.epoch > run.epoch || Option.isNone(row.owner)) return "Lost"
+  return isSame(row.owner.value, self) ? "Held" : "Vanished"
+}
 
 const acquisition = (
   view: StreamView,

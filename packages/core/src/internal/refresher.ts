@@ -5,6 +5,7 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import { KinesisError } from "../KinesisError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
@@ -64,8 +65,8 @@ export const make = (options: {
     const ask = (stream: StreamState): Effect.Effect<ShardLists.Listing, KinesisError | StateStoreError> =>
       Effect.gen(function*() {
         const description = yield* env.kinesis.describeStream(stream.id)
-        const listing = yield* ShardLists.refresh(env, stream, description)
         const known = (yield* Ref.get(seen)).lists.get(stream.key)
+        const listing = yield* ShardLists.refresh(env, stream, description, Option.fromNullable(known))
         if (known?.version !== listing.list.version) yield* options.changed
         return listing
       }).pipe(

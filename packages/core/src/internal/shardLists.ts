@@ -45,12 +45,14 @@ export const load = (
 
 /**
  * Brings the list up to date with what Kinesis shows now. Tidies up behind shards that Kinesis has removed: their rows
- * go once nothing depends on them, and what may have been lost with them is told once.
+ * go once nothing depends on them, and what may have been lost with them is told once. A list that has vanished is made
+ * from the one that was `known`.
  */
 export const refresh = (
   env: Env,
   stream: StreamState,
-  description: StreamDescription
+  description: StreamDescription,
+  known: Option.Option<ShardList> = Option.none()
 ): Effect.Effect<Listing, KinesisError | StateStoreError> =>
   Effect.gen(function*() {
     const { app } = env.config
@@ -58,7 +60,11 @@ export const refresh = (
     const started = yield* rowsBehind(env, stream, description, shown)
     const { after, before } = yield* update(env, stream, (stored) =>
       Option.match(stored, {
-        onNone: () => Option.some(firstList(stream, description, shown)),
+        onNone: () =>
+          Option.match(Option.filter(known, (list) => isSameStream(list, description)), {
+            onNone: () => Option.some(firstList(stream, description, shown)),
+            onSome: (list) => Option.some(writtenAnew({ ...list, shards: Lineage.merge(list.shards, shown) }))
+          }),
         onSome: (list) =>
           isSameStream(list, description)
             ? changed(list, withoutRemoved(Lineage.merge(list.shards, shown), shown, started))
@@ -72,6 +78,15 @@ export const refresh = (
   }).pipe(
     Effect.withSpan("kinesumer.refreshShards", { attributes: { stream: stream.label }, captureStackTrace: false })
   )
+
+/** Writes a list that has vanished as it was known: above all the start must not be resolved once more. */
+export const restore = (env: Env, stream: StreamState, known: ShardList): Effect.Effect<ShardList, StateStoreError> =>
+  Effect.map(
+    update(env, stream, (stored) => Option.isNone(stored) ? Option.some(writtenAnew(known)) : Option.none()),
+    ({ after }) => after
+  )
+
+const writtenAnew = (list: ShardList): ShardList => ({ ...list, version: 1 })
 
 /** Tells the group that a shard has ended, and adds the children that its last answer named. */
 export const noteEnd = (

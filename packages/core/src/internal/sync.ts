@@ -23,7 +23,7 @@ import * as Membership from "./membership.js"
 import * as Monotonic from "./monotonic.js"
 import * as Plan from "./plan.js"
 import * as Run from "./run.js"
-import { isEnded } from "./shardLists.js"
+import * as ShardLists from "./shardLists.js"
 import type { StreamState } from "./streams.js"
 
 /** What the last round has seen. */
@@ -115,17 +115,29 @@ const look = (
       .map((member) =>
         member.memberId === self.memberId ? { ...member, streams: streams.map(({ key }) => key) } : member
       )
-    const lists = yield* Effect.forEach(streams, ({ key }) => {
+    const lists = yield* Effect.forEach(streams, (stream) => {
+      const { key } = stream
       const known = before.lists.get(key)
       return known !== undefined && known.version === versions.get(key)
         ? Effect.succeedSome([key, known] as const)
-        : Effect.map(
-          env.store.getShards(env.config.app, key),
-          Option.map((list) => [key, list] as const)
-        )
+        : Effect.map(listOf(env, stream, known), Option.map((list) => [key, list] as const))
     }, { concurrency: 4 })
     return { ...before, streams, live, liveness, lists: new Map(lists.flatMap(Option.toArray)) }
   })
+
+/** The stored list. One that has vanished is put back: shards that run must not stop for lack of it. */
+const listOf = (
+  env: Environment,
+  stream: StreamState,
+  known: ShardList | undefined
+): Effect.Effect<Option.Option<ShardList>, StateStoreError> =>
+  Effect.flatMap(
+    env.store.getShards(env.config.app, stream.key),
+    (stored) =>
+      Option.isNone(stored) && known !== undefined
+        ? Effect.asSome(ShardLists.restore(env, stream, known))
+        : Effect.succeed(stored)
+  )
 
 const signature = (live: ReadonlyArray<Member>): string =>
   live.map((member) => [member.memberId, member.incarnation, member.assignVersion, ...member.streams].join("\u0000"))
@@ -186,7 +198,7 @@ const change = (
 
 const awaitingChildren = ({ list, rows, stream }: Plan.StreamView): ReadonlyArray<ShardName> =>
   list.shards
-    .filter(({ shardId }) => Option.exists(Option.fromNullable(rows.get(shardId)), isEnded))
+    .filter(({ shardId }) => Option.exists(Option.fromNullable(rows.get(shardId)), ShardLists.isEnded))
     .filter(({ shardId }) => !Lineage.hasChild(list.shards, shardId))
     .map(({ shardId }) => ({ stream: stream.label, shardId }))
 
