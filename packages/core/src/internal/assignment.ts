@@ -6,6 +6,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Ref from "effect/Ref"
+import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
@@ -52,18 +53,20 @@ export const make = (options: {
 
     const gauge = Effect.flatMap(Ref.get(state), (runs) => env.gauge(Metrics.shards, runs.size))
 
-    const drop = (run: Run.Run): Effect.Effect<boolean> =>
+    const end = (run: Run.Run): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const wasOver = (yield* Ref.getAndSet(run.status, "Over")) === "Over"
         if (wasOver) return false
         yield* Ref.update(state, without(run))
-        yield* Ref.update(leaving, without(run))
         yield* delivery.stopped(run)
         yield* gauge
         // Its reader may be the one that asks, so it is not waited for.
         yield* Effect.forkIn(stopReader(run), scope)
         return true
       }).pipe(Effect.uninterruptible)
+
+    const drop = (run: Run.Run): Effect.Effect<boolean> =>
+      Effect.uninterruptible(Effect.zipLeft(end(run), Ref.update(leaving, without(run))))
 
     /**
      * Hands a shard over: nothing more of it is delivered, the slice in hand gets one sync interval to be marked, then
@@ -75,7 +78,8 @@ export const make = (options: {
         yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval))
         // A commit that fails tells so itself, and must not keep the next owner waiting.
         yield* Effect.ignore(options.commit([run]))
-        if (yield* drop(run)) yield* release(run)
+        if (yield* end(run)) yield* release(run)
+        yield* drop(run)
         yield* options.handedOver
       }).pipe(
         Effect.catchAllCause((cause) =>
@@ -87,10 +91,15 @@ export const make = (options: {
         )
       )
 
-    /** A lease that could not be given back is found by the next sync. */
+    /**
+     * No later sync need look at this stream, so it is tried until it is done. The run counts as leaving until then: a
+     * lease that is on its way back must not be taken for one that is held.
+     */
     const release = (run: Run.Run): Effect.Effect<void> =>
       env.store.releaseLeases(env.config.app, env.self, [Run.leaseOf(run)]).pipe(
-        Effect.catchTag("StateStoreError", (error) => env.emit(KinesumerEvent.SyncFailed({ error })))
+        Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
+        Effect.retry(Schedule.spaced(env.config.syncInterval)),
+        Effect.orDie
       )
 
     return {
@@ -106,7 +115,7 @@ export const make = (options: {
             yield* handOver(run).pipe(Effect.forkIn(scope), Effect.interruptible)
           }
           yield* Effect.forEach(started, start, { discard: true })
-          yield* delivery.started(started)
+          yield* delivery.started
           yield* gauge
         }).pipe(Effect.uninterruptible),
       drop,

@@ -10,7 +10,10 @@ import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 
 export interface Budget {
-  /** Waits its turn and reserves between 1 and `wanted` records. Interruption leaves nothing reserved. */
+  /**
+   * Waits its turn and reserves between 1 and `wanted` records. Interruption leaves nothing reserved. The wait can be
+   * interrupted even where the caller can't be: then no interruption fits between the reservation and its use.
+   */
   readonly reserve: (wanted: number) => Effect.Effect<number>
   /** Turns a reservation into what really came. */
   readonly settle: (reserved: number, records: number, bytes: number) => Effect.Effect<void>
@@ -57,12 +60,12 @@ export const make = (bounds: { readonly records: number; readonly bytes: number 
 
   return {
     reserve: (wanted) =>
-      Effect.uninterruptibleMask((restore) =>
+      Effect.uninterruptible(
         Effect.suspend(() => {
           if (waiters.size === 0 && hasRoom()) return Effect.succeed(grant(wanted))
           const waiter: Waiter = { wanted, granted: Deferred.unsafeMake(FiberId.none) }
           waiters.add(waiter)
-          return restore(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
+          return Effect.interruptible(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
         })
       ),
     settle: (reserved, someRecords, someBytes) =>

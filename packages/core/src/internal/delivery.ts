@@ -41,7 +41,8 @@ export interface Delivery {
   /** A run has slices waiting, or has been read to its end. */
   readonly arrived: (run: Run.Run) => Effect.Effect<void>
   readonly demand: (run: Run.Run) => Effect.Effect<number>
-  readonly started: (runs: ReadonlyArray<Run.Run>) => Effect.Effect<void>
+  /** There are new runs. */
+  readonly started: Effect.Effect<void>
   /** A run is not `Running` any more: what waits of it is dropped. */
   readonly stopped: (run: Run.Run) => Effect.Effect<void>
   /** Ends every run of `records` and `shards`, now and later: with an error, or as a stream that is over. */
@@ -57,7 +58,8 @@ type View =
   | { readonly _tag: "Records" }
   | {
     readonly _tag: "Shards"
-    readonly fresh: ReadonlyArray<Run.Run>
+    /** The runs that were handed out, of those that go on. */
+    readonly offered: ReadonlySet<Run.Run>
     readonly consumed: ReadonlySet<Run.Run>
   }
 
@@ -258,12 +260,16 @@ export const make = (options: {
       }))
 
     const shards = Stream.unwrapScoped(Effect.gen(function*() {
-      yield* begin({ _tag: "Shards", fresh: yield* allRuns, consumed: new Set() })
+      yield* begin({ _tag: "Shards", offered: new Set(), consumed: new Set() })
       yield* resetAll(Lane.drop)
-      const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Ref.modify(view, (current) =>
-        current._tag === "Shards" && current.fresh.length > 0
-          ? [Chunk.unsafeFromArray(current.fresh), { ...current, fresh: [] }]
-          : [undefined, current])
+      const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Effect.flatMap(allRuns, (runs) =>
+        Ref.modify(view, (current) => {
+          if (current._tag !== "Shards") return [undefined, current]
+          const others = runs.filter((run) => !current.offered.has(run))
+          return others.length === 0
+            ? [undefined, current]
+            : [Chunk.unsafeFromArray(others), { ...current, offered: new Set(runs) }]
+        }))
       return Stream.map(Stream.repeatEffectChunkOption(pull(wake, fresh)), (run): ShardStream => ({
         ...Run.nameOf(run),
         epoch: run.epoch,
@@ -288,8 +294,10 @@ export const make = (options: {
             if (run.stream.key !== streamKey) continue
             // What waits would keep the room of streams that go on.
             if (isPaused) yield* reset(run, Lane.drop)
+            if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
             yield* Effect.zipRight(run.room.open, run.arrival.open)
           }
+          yield* wake.open
         }),
       arrived: (run) =>
         Effect.suspend(() => {
@@ -306,12 +314,7 @@ export const make = (options: {
             ? Math.max(1, Math.floor(env.config.bufferSize / (yield* options.runs).size))
             : 0
         }),
-      started: (runs) =>
-        Effect.zipRight(
-          Ref.update(view, (current) =>
-            current._tag === "Shards" ? { ...current, fresh: [...current.fresh, ...runs] } : current),
-          wake.open
-        ),
+      started: Effect.asVoid(wake.open),
       stopped: (run) =>
         Effect.gen(function*() {
           ready.delete(run)

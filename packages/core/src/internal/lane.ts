@@ -111,8 +111,12 @@ const insert = (marked: ReadonlyArray<Interval>, interval: Interval): ReadonlyAr
 export const rewind = (lane: Lane): Lane =>
   Position.compare(lane.processed, lane.cursor) === 0 ? lane : beginAt({ ...lane, marked: [] }, lane.processed)
 
-/** Drops what waits, to be read again from the cursor. */
-export const drop = (lane: Lane): Lane => lane.waiting.length === 0 ? lane : beginAt(lane, lane.cursor)
+/**
+ * Drops what waits and what is on its way, to be read again from the cursor. An end that was read stays: nothing is on
+ * its way behind it.
+ */
+export const drop = (lane: Lane): Lane =>
+  lane.ending === "Read" && lane.waiting.length === 0 ? lane : beginAt(lane, lane.cursor)
 
 /**
  * Kinesis no longer accepts the position: reading begins anew at the oldest record. The place in the order is given up

@@ -83,7 +83,7 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
 
 const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
   Effect.gen(function*() {
-    const lane = yield* awaitRoom(context, run)
+    const { lane, room } = yield* awaitRoom(context, run)
     const progress = lane.generation === before.generation
       ? before
       : { ...before, generation: lane.generation, iterator: Option.none<string>() }
@@ -94,18 +94,23 @@ const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.E
     }
     return yield* Option.match(progress.iterator, {
       onNone: () => openIterator(context, run, lane, progress),
-      onSome: (iterator) => poll(context, run, lane, progress, iterator)
+      onSome: (iterator) => poll(context, run, lane, { ...progress, wanted: Math.min(progress.wanted, room) }, iterator)
     })
   })
 
 /** A shard reads about two pages ahead; less where the buffer is shared out. Nothing is read after the end. */
-const awaitRoom = (context: ReaderContext, run: Run.Run): Effect.Effect<Lane.Lane> =>
+const awaitRoom = (
+  context: ReaderContext,
+  run: Run.Run
+): Effect.Effect<{ readonly lane: Lane.Lane; readonly room: number }> =>
   Signal.awaitUntil(
     run.room,
-    Effect.zipWith(context.demand(run), Ref.get(run.lane), (most, lane) =>
-      lane.ending === "Open" && Lane.waitingRecords(lane) < Math.min(most, context.env.config.polling.limit)
-        ? lane
-        : undefined)
+    Effect.zipWith(context.demand(run), Ref.get(run.lane), (most, lane) => {
+      const waiting = Lane.waitingRecords(lane)
+      return lane.ending === "Open" && waiting < Math.min(most, context.env.config.polling.limit)
+        ? { lane, room: most - waiting }
+        : undefined
+    })
   )
 
 const openIterator = (
@@ -227,7 +232,7 @@ const poll = (
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
       const { budget, env } = context
-      const reserved = yield* restore(budget.reserve(progress.wanted))
+      const reserved = yield* budget.reserve(progress.wanted)
       const askedAt = yield* Monotonic.now
       const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit: reserved })
         .pipe(
@@ -258,7 +263,10 @@ const take = (
 ): Effect.Effect<Page.Page> =>
   Effect.gen(function*() {
     const { budget, env } = context
-    const page = Page.make(run, lane.read, answer, env.config.bufferSize)
+    // An answer that can't be understood must not keep the room that was reserved for it.
+    const page = yield* Effect.sync(() => Page.make(run, lane.read, answer, env.config.bufferSize)).pipe(
+      Effect.onError(() => budget.settle(reserved, 0, 0))
+    )
     const pushed = yield* Ref.modify(run.lane, (current) =>
       Option.match(Lane.push(current, lane.generation, page.slices), {
         onNone: () => [false, current],
