@@ -130,7 +130,9 @@ export const standing = (
   self: Owner
 ): "Held" | "Vanished" | "Lost" => {
   if (row === undefined || row.epoch < run.epoch) return "Vanished"
-  if (row.epoch > run.epoch || Option.isNone(row.owner)) return "Lost"
+  if (Option.isNone(row.owner)) return "Lost"
+  // A later epoch of our own is an acquisition that was granted, in a round that failed all the same.
+  if (row.epoch > run.epoch) return isSame(row.owner.value, self) ? "Vanished" : "Lost"
   return isSame(row.owner.value, self) ? "Held" : "Vanished"
 }
 

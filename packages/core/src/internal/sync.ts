@@ -79,7 +79,7 @@ export const round = (
       now
     })
     if (isSame(before, seen) && !(yield* membership.needsVerification)) {
-      yield* Ref.update(context.seen, (current) => ({ ...current, liveness: seen.liveness }))
+      yield* Ref.update(context.seen, (current) => ({ ...current, live: seen.live, liveness: seen.liveness }))
     } else {
       yield* change(context, seen, members, now)
     }
@@ -193,7 +193,11 @@ const change = (
         })
       })
     )
-    if (plan.strays.length > 0) yield* env.store.releaseLeases(env.config.app, env.self, plan.strays)
+    if (plan.strays.length > 0) {
+      yield* env.store.releaseLeases(env.config.app, env.self, plan.strays).pipe(
+        Effect.catchAll((error) => Effect.zipRight(env.emit(KinesumerEvent.SyncFailed({ error })), lookAgain(context)))
+      )
+    }
   })
 
 const awaitingChildren = ({ list, rows, stream }: Plan.StreamView): ReadonlyArray<ShardName> =>
@@ -329,19 +333,22 @@ const publish = (
     }
   })
 
-/** The leader removes the rows of the dead. Their leases are judged by each member for itself. */
+/**
+ * The leader removes the rows of the dead. Their leases are judged by each member for itself. The assignment is published
+ * by now, so a failure is told and does not make the round one that failed.
+ */
 const prune = (
   { env, seen }: SyncContext,
   members: ReadonlyArray<Member>,
   now: number
-): Effect.Effect<void, StateStoreError> =>
+): Effect.Effect<void> =>
   Effect.gen(function*() {
     const { live, liveness } = yield* Ref.get(seen)
     const dead = members.filter((member) =>
       member.memberId !== env.self.memberId && Liveness.isDead(liveness, member, now, env.timeouts.liveness)
     )
     if (dead.length > 0 && isLeader(live, env.self.memberId)) yield* env.store.pruneMembers(env.config.app, dead)
-  })
+  }).pipe(Effect.catchAll((error) => env.emit(KinesumerEvent.SyncFailed({ error }))))
 
 export const rankOf = (live: ReadonlyArray<Member>, memberId: string): number =>
   live.filter((member) => member.memberId < memberId).length

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { StateStoreError } from "@kinesumer/core"
 import type { KinesisClient, StateStore } from "@kinesumer/core"
-import { Deferred, Effect, Option, Ref, Stream, TestClock } from "effect"
+import { Deferred, Effect, Exit, Option, Ref, Stream, TestClock } from "effect"
 import { datas, member, names, pass, putTo, row, shardId, until, type World, world } from "./support.js"
 
 type Store = StateStore.StateStore["Type"]
@@ -164,6 +164,75 @@ describe("leases", () => {
       yield* pass(5)
       assert.strictEqual((yield* m.service.assignment).length, 2)
       assert.deepStrictEqual((yield* m.events).filter(({ _tag }) => _tag === "LeaseLost"), [])
+    }))
+
+  it.scoped("whose row vanished go on from the cursor, even if the answer to the first try was lost", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders" })
+      const loses = yield* Ref.make(false)
+      const store: Store = {
+        ...w.store,
+        acquireLeases: (...args) =>
+          Effect.zipLeft(
+            w.store.acquireLeases(...args),
+            Effect.flatMap(Ref.getAndSet(loses, false), (on) => on ? Effect.fail(failure) : Effect.void)
+          )
+      }
+      const m = yield* member(w, {}, { store })
+      yield* m.consume()
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 3))
+      yield* until(Effect.map(m.delivered, (all) => all.length === 3))
+      yield* pass(3)
+      const held = Option.getOrThrow(yield* row(w, shardId(0)))
+      yield* w.store.releaseLeases("app", Option.getOrThrow(held.owner), [{ stream: "orders", ...held }])
+      yield* w.store.removeCheckpoints("app", "orders", [shardId(0)])
+      yield* Ref.set(loses, true)
+      yield* putTo(w, "orders", shardId(0), names("a", 4, 6))
+      yield* pass(10)
+      assert.deepStrictEqual(datas(yield* m.delivered), names("a", 1, 6))
+    }))
+})
+
+describe("rounds", () => {
+  it.scoped("a refresh whose assignment is published succeeds, even if the dead can't be removed", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders" })
+      yield* w.kinesis.createStream({ name: "payments" })
+      const store: Store = { ...w.store, pruneMembers: () => Effect.fail(failure) }
+      yield* w.store.registerMember("app", {
+        memberId: "zombie",
+        incarnation: "1",
+        heartbeat: 1,
+        refreshes: 0,
+        streams: ["orders"],
+        assignVersion: 1
+      })
+      const m = yield* member(w, { memberId: "a" }, { store })
+      yield* pass(10)
+      const exit = yield* Effect.exit(m.service.refresh(["orders", "payments"]))
+      const streams = (yield* m.service.assignment).map(({ stream }) => stream)
+      assert.deepStrictEqual([Exit.isSuccess(exit), streams], [true, ["orders", "payments"]])
+    }))
+
+  it.scoped("only the leader asks for the shard list, as long as it gets on", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      const asked = yield* Ref.make<ReadonlyArray<string>>([])
+      const client = (name: string): Client => ({
+        ...w.kinesis.client,
+        listShards: (...args) =>
+          Effect.zipRight(Ref.update(asked, (all) => [...all, name]), w.kinesis.client.listShards(...args))
+      })
+      yield* member(w, { memberId: "a" }, { client: client("a") })
+      yield* member(w, { memberId: "b" }, { client: client("b") })
+      yield* pass(10)
+      yield* Ref.set(asked, [])
+      yield* pass(60)
+      assert.isAtLeast((yield* Ref.get(asked)).length, 8)
+      assert.notInclude(yield* Ref.get(asked), "b")
     }))
 })
 
