@@ -3,10 +3,13 @@ import { Clock, Context, Effect, Layer, Ref } from "effect"
 import * as Ledger from "./ledger.js"
 import type { Report } from "./report.js"
 
+/** How a process ended: by a signal that left it no time, as it should, or by an error of its own. */
+export type Ending = "killed" | "stopped" | "failed"
+
 export interface Consumer {
   readonly id: string
   readonly pid: number
-  readonly state: "running" | "killed" | "stopped"
+  readonly state: "running" | Ending
   readonly shards: ReadonlyArray<string>
   /** Records that its user code was given. */
   readonly records: number
@@ -35,7 +38,7 @@ export class Board extends Context.Tag("@kinesumer/examples/Board")<Board, {
   readonly put: (puts: ReadonlyArray<Ledger.Put>) => Effect.Effect<void>
   readonly started: (id: string, pid: number) => Effect.Effect<void>
   readonly reported: (id: string, report: Report) => Effect.Effect<void>
-  readonly ended: (id: string, state: "killed" | "stopped") => Effect.Effect<void>
+  readonly ended: (id: string, ending: Ending) => Effect.Effect<void>
 }>() {}
 
 export const layer: Layer.Layer<Board> = Layer.effect(
@@ -65,7 +68,7 @@ export const layer: Layer.Layer<Board> = Layer.effect(
           consumers: [...state.consumers, { id, pid, state: "running", shards: [], records: 0, lag: undefined }]
         })),
       reported: (id, report) => update((state) => reported(state, id, report)),
-      ended: (id, how) => update((state) => changed(state, id, { state: how, shards: [], lag: undefined }))
+      ended: (id, ending) => update((state) => changed(state, id, { state: ending, shards: [], lag: undefined }))
     }
   })
 )

@@ -1,8 +1,8 @@
 /** The consumer processes, seen from outside: started, listened to, ended. */
 import { Command, CommandExecutor, type Error as PlatformError } from "@effect/platform"
-import { Context, Data, Deferred, Effect, Exit, Fiber, Layer, Option, Ref, type Scope, Stream } from "effect"
+import { Context, Data, Deferred, Effect, Fiber, Layer, Option, Ref, type Scope, Stream } from "effect"
 import { fileURLToPath } from "node:url"
-import { Board } from "./board.js"
+import { Board, type Ending } from "./board.js"
 import * as Report from "./report.js"
 
 /** A consumer ended by itself. */
@@ -31,6 +31,9 @@ export class Consumers extends Context.Tag("@kinesumer/examples/Consumers")<Cons
   readonly failure: Effect.Effect<never, ConsumerFailed>
 }>() {}
 
+const lines = <E>(output: Stream.Stream<Uint8Array, E>): Stream.Stream<string, E> =>
+  Stream.splitLines(Stream.decodeText(output))
+
 const program = fileURLToPath(new URL("./consumer.js", import.meta.url))
 
 export const layer = (
@@ -51,9 +54,7 @@ export const layer = (
         yield* board.note(`${id} starts`)
 
         const words = yield* Ref.make<ReadonlyArray<string>>([])
-        const listening = yield* Stream.merge(child.stdout, child.stderr).pipe(
-          Stream.decodeText(),
-          Stream.splitLines,
+        const listening = yield* Stream.merge(lines(child.stdout), lines(child.stderr)).pipe(
           Stream.runForEach((line) =>
             Option.match(Report.parse(line), {
               onNone: () => Ref.update(words, (before) => [...before, line].slice(-20)),
@@ -64,22 +65,23 @@ export const layer = (
           Effect.forkScoped
         )
 
-        const wanted = yield* Ref.make<"killed" | "stopped" | undefined>(undefined)
+        const wanted = yield* Ref.make(Option.none<Ending>())
         const watching = yield* Effect.gen(function*() {
-          const exit = yield* Effect.exit(child.exitCode)
+          // A process that a signal ended has no exit code.
+          const exit = yield* Effect.option(child.exitCode)
           yield* Fiber.await(listening)
-          const how = yield* Ref.get(wanted)
-          if (how !== undefined) return yield* board.ended(id, how)
-          if (Exit.isSuccess(exit) && exit.value !== 0) {
-            yield* Deferred.fail(failed, new ConsumerFailed({ id, exitCode: exit.value, words: yield* words }))
-          }
-          yield* board.ended(id, Exit.isSuccess(exit) ? "stopped" : "killed")
+          const ending = yield* Ref.get(wanted)
+          if (Option.isSome(ending)) return yield* board.ended(id, ending.value)
           yield* board.note(`${id} ends by itself`)
+          if (Option.isNone(exit)) return yield* board.ended(id, "killed")
+          if (exit.value === 0) return yield* board.ended(id, "stopped")
+          yield* board.ended(id, "failed")
+          yield* Deferred.fail(failed, new ConsumerFailed({ id, exitCode: exit.value, words: yield* words }))
         }).pipe(Effect.forkScoped)
 
-        const end = (how: "killed" | "stopped", signal: CommandExecutor.Signal) =>
-          Ref.update(wanted, (before) => before ?? how).pipe(
-            Effect.zipRight(Effect.ignore(child.kill(signal))),
+        const end = (ending: Ending, signal: CommandExecutor.Signal) =>
+          Ref.update(wanted, Option.orElseSome(() => ending)).pipe(
+            Effect.zipRight(Effect.ignore(Effect.whenEffect(child.kill(signal), child.isRunning))),
             Effect.zipRight(Fiber.await(watching)),
             Effect.asVoid
           )

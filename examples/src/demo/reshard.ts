@@ -28,7 +28,6 @@ export const split = (
         }),
         abort
       ))
-    yield* Kinesis.untilActive(stream)
     return shardLabel(shard)
   })
 
@@ -49,14 +48,14 @@ export const merge = (
         }),
         abort
       ))
-    yield* Kinesis.untilActive(stream)
     return `${shardLabel(left)} and ${shardLabel(right)}`
   })
 
-/** In the order of their hash keys, so that neighbours are adjacent. */
+/** In the order of their hash keys, so that neighbours are adjacent. Waits for an earlier change to be done. */
 const openShards = (stream: string) =>
   Effect.gen(function*() {
     const { use } = yield* Kinesis.Kinesis
+    yield* Kinesis.untilActive(stream)
     const { Shards = [] } = yield* use("ListShards", (client, abort) =>
       client.send(new Sdk.ListShardsCommand({ StreamName: stream }), abort))
     const open = Shards.filter(({ SequenceNumberRange }) =>

@@ -41,6 +41,8 @@ export const picture = (state: State): string => {
   const table = new Table({
     head: ["consumer", "process", "shards", "records", "lag"],
     style: { head: ["bold"] },
+    // No lines between the rows.
+    chars: { mid: "", "left-mid": "", "mid-mid": "", "right-mid": "" },
     colAligns: ["left", "left", "left", "right", "right"]
   })
   table.push(...state.consumers.map((consumer) => [
