@@ -25,6 +25,8 @@ export interface Environment {
   readonly timeouts: {
     readonly liveness: number
     readonly heartbeat: number
+    /** What one round of the group may take: a call that is never answered must not be the last one. */
+    readonly sync: number
     /** How often the leader asks Kinesis for the shard lists. */
     readonly refresh: number
   }
@@ -34,6 +36,9 @@ type Tags = Readonly<Record<string, string>>
 
 /** Three tries for a heartbeat before the others take over. */
 const heartbeatsPerTimeout = 3
+
+/** Room for a large group on a slow table, since a round that is cut short has to begin anew. */
+const livenessTimeoutsPerSync = 4
 
 /** A split or merge is noticed at the end of its parents; listing is only the safety net, and costs calls. */
 const syncsPerRefresh = 6
@@ -53,6 +58,7 @@ export const make = (
     timeouts: {
       liveness: Duration.toMillis(options.config.livenessTimeout),
       heartbeat: Math.floor(Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout),
+      sync: Duration.toMillis(options.config.livenessTimeout) * livenessTimeoutsPerSync,
       refresh: Duration.toMillis(options.config.syncInterval) * syncsPerRefresh
     }
   }))

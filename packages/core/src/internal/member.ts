@@ -146,15 +146,17 @@ export const make = (
       })
 
     /** The others learn of the end by the list's version, so it is written however long that takes. */
-    const noteEnd = (run: Run.Run): Effect.Effect<void> =>
-      Effect.flatMap(Ref.get(run.children), (children) =>
+    const noteEnd = (run: Run.Run): Effect.Effect<void> => {
+      const name = `end of ${run.key}`
+      const written = Effect.flatMap(Ref.get(run.children), (children) =>
         ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)).pipe(
           Effect.tapError((error) =>
             env.emit(KinesumerEvent.SyncFailed({ error }))
           ),
-          Effect.retry(Schedule.spaced(config.syncInterval)),
-          Effect.orDie
+          Effect.retry(Schedule.spaced(config.syncInterval))
         )
+      return Effect.ensuring(supervised(name, written), recovered(name))
+    }
 
     const committer = yield* Committer.make({
       env,
@@ -231,7 +233,12 @@ export const make = (
     }
     const syncing = yield* Effect.makeSemaphore(1)
     const sync = (newStreams: Option.Option<ReadonlyArray<Streams.StreamState>>) =>
-      syncing.withPermits(1)(Sync.round(syncContext, newStreams)).pipe(
+      syncing.withPermits(1)(
+        Effect.timeoutFail(Sync.round(syncContext, newStreams), {
+          duration: env.timeouts.sync,
+          onTimeout: () => syncTimeout(env)
+        })
+      ).pipe(
         Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error })))
       )
 
@@ -263,22 +270,19 @@ export const make = (
 
     // --- Loops ------------------------------------------------------------------------------------------------------
 
-    /** A defect ends a round, never the loop: it is told, and the next round comes. */
-    const supervised = <E>(loop: string, effect: Effect.Effect<never, E>): Effect.Effect<never> =>
-      effect.pipe(
-        Effect.catchAllCause((cause) =>
-          Cause.isInterruptedOnly(cause)
-            ? Effect.interrupt
-            : Effect.gen(function*() {
-              yield* Ref.update(loops, (all) => new Map(all).set(loop, cause))
-              yield* env.count(Metrics.failures, 1, { loop })
-              yield* Effect.logError(`The ${loop} failed and goes on`, cause)
-              yield* env.emit(KinesumerEvent.LoopFailed({ loop, cause }))
-              return yield* Effect.sleep(config.syncInterval)
-            })
-        ),
-        Effect.forever
-      )
+    /** A defect ends a round, never what it belongs to: it is told, and the next round comes. */
+    const supervised = <A, E>(loop: string, effect: Effect.Effect<A, E>): Effect.Effect<A> =>
+      Effect.catchAllCause(effect, (cause) =>
+        Cause.isInterruptedOnly(cause)
+          ? Effect.interrupt
+          : Effect.gen(function*() {
+            yield* Ref.update(loops, (all) => new Map(all).set(loop, cause))
+            yield* env.count(Metrics.failures, 1, { loop })
+            yield* Effect.logError(`The ${loop} failed and goes on`, cause)
+            yield* env.emit(KinesumerEvent.LoopFailed({ loop, cause }))
+            yield* Effect.sleep(config.syncInterval)
+            return yield* supervised(loop, effect)
+          }))
 
     const recovered = (loop: string): Effect.Effect<void> => Ref.update(loops, withoutLoop(loop))
 
@@ -432,6 +436,15 @@ const withoutLoop = (loop: string) => <A>(loops: ReadonlyMap<string, A>): Readon
 const needsPerson = (error: StateStoreError): boolean =>
   error.reason === "AccessDenied" || error.reason === "TableMissing" || error.reason === "TableInvalid" ||
   error.reason === "Locked"
+
+const syncTimeout = (env: Environment.Environment) =>
+  new StateStoreError({
+    reason: "Timeout",
+    operation: "sync",
+    detail: `a sync was not done within ${
+      Duration.format(Duration.millis(env.timeouts.sync))
+    }; the next one begins anew`
+  })
 
 const heartbeatTimeout = (env: Environment.Environment) =>
   new StateStoreError({

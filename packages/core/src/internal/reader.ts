@@ -135,7 +135,7 @@ const openIterator = (
           return missing(context, run, lane, progress, error)
         case "InvalidArgument":
           return lane.read._tag === "AfterSequence"
-            ? refused(context, run, lane, progress)
+            ? foreign(context, run, lane, progress, error)
             // A moment that is still to come is refused until it is there.
             : retry(context, run, progress, error, patientBackoff)
         default:
@@ -144,6 +144,23 @@ const openIterator = (
     })
   )
 }
+
+/** The position is not accepted. It may be of a stream that was made again: then this run is over with the next sync. */
+const foreign = (
+  context: ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  error: KinesisError
+): Effect.Effect<Progress> =>
+  context.refreshShards(run.stream).pipe(
+    Effect.flatMap(({ list }) =>
+      list.checkpointKey === run.checkpointKey
+        ? refused(context, run, lane, progress)
+        : retry(context, run, progress, error, patientBackoff)
+    ),
+    Effect.catchAll(() => retry(context, run, progress, error))
+  )
 
 /** The position is not accepted any more, while the shard is there: on with the oldest record, and say so. */
 const refused = (
