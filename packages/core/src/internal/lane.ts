@@ -141,8 +141,8 @@ const beginAt = (lane: Lane, position: Position.Position): Lane => ({
 export const end = (lane: Lane, generation: number): Lane =>
   generation === lane.generation ? { ...lane, ending: "Read" } : lane
 
-/** Everything that was handed out is processed. */
-export const isSettled = (lane: Lane): boolean => Position.compare(lane.processed, lane.cursor) === 0
+/** Everything that was handed out is processed; a late mark after a rewind can be ahead of what is handed out again. */
+export const isSettled = (lane: Lane): boolean => Position.compare(lane.processed, lane.cursor) >= 0
 
 /** The shard is over for this member: read to its end, all of it delivered and processed. */
 export const isFinished = (lane: Lane): boolean =>
