@@ -1,27 +1,21 @@
 /**
  * Which member of the group reads which shard.
  *
- * Let `y(s, m)` be the number of shards of stream `s` that member `m` reads. Among all ways to give every shard to a
- * member that has its stream, `assign` takes the one that minimises, each objective deciding only among the optima of
- * those before it,
+ * Say that member `m` gets `y(s, m)` shards of stream `s`. Of all ways to give each shard to a member that has its
+ * stream, `assign` takes the best by these four objectives, each of which decides among what those before it leave:
  *
- *   1. the sum over members of total(m)²: members are level. Where all have the same streams, that is within one shard;
- *   2. the sum over streams and members of y(s, m)²: each stream is spread as evenly as (1) allows;
- *   3. the number of shards taken away from live owners: the sum of max(0, owned(s, m) - y(s, m));
- *   4. the sum of weight(s, m) · y(s, m), with fixed weights that no two different optima of (1) to (3) share.
+ *   1. the least sum over members of `total(m)²`: members are level, within one shard if all have the same streams;
+ *   2. the least sum over streams and members of `y(s, m)²`: each stream is spread as evenly as the first allows;
+ *   3. the least sum of `max(0, owned(s, m) - y(s, m))`: the fewest shards are taken away from live owners;
+ *   4. the first in an order that is the same whoever owns what: streams are dealt out around one table, each from where
+ *      the last one stopped, and the earlier seat has the greater number.
  *
- * Every member computes this for itself while shards are changing hands, so the result must not depend on how far the
- * others have come. It does not: let T be the target for some owners O, and let any of the shards that T moves be still
- * with its old owner, free, or already with its new one. Then each cell (s, m) owns a number between what it owned in O
- * and T(s, m). Against any other Y, the advantage of T in (3) can only have grown by that, cell by cell, and (1), (2)
- * and (4) do not look at owners. So T is still the optimum, and because of (4) the only one. The shards that make up
- * the numbers are chosen alike in every such state, see `deal`.
- *
- * The optimum is a minimum-cost flow from streams to members, and each objective is convex in each y(s, m). So it is
- * found by adding one shard at a time along the cheapest path, which may move shards dealt before (successive shortest
- * paths with potentials, as in the Hungarian method).
- *
- * @since 0.1.0
+ * Every member computes this for itself while shards change hands, so the target must not depend on how far the others
+ * have come. It does not. Let T be the target for some owners, and let each shard that T moves be with its old owner,
+ * with nobody, or with its new owner already. What `m` owns of `s` is then something between what it was and what T
+ * gives. That can only add to the advantage that T has over any other choice in the third objective, and the rest do not
+ * look at owners. So T is the best still, and thanks to the fourth the only one. `deal` says the same of the shards that
+ * make up the numbers.
  */
 
 /**
@@ -47,7 +41,7 @@ export interface AssignShard {
 }
 
 /**
- * All that a target is computed from. The order of members, shards and owners is of no importance.
+ * What a target is computed from. The order of members, shards and owners does not matter.
  *
  * @since 0.1.0
  * @category models
@@ -55,15 +49,15 @@ export interface AssignShard {
 export interface AssignInput {
   /** The live members, with unique ids. */
   readonly members: ReadonlyArray<AssignMember>
-  /** The shards of all streams that can be read now: no ended ones, no children that wait for a parent. */
+  /** The shards of all streams that can be read now: not those that ended, nor children that wait for a parent. */
   readonly shards: ReadonlyArray<AssignShard>
   /** Shard key to present owner. An owner that is not live, or does not have the stream, counts as none. */
   readonly owners: ReadonlyMap<string, string>
 }
 
 /**
- * The version of the function. Two versions in one group give two targets, so a group uses the lowest that is present;
- * whatever changes a result, the weights included, needs a new one.
+ * The version of the function. Two of them in one group aim at two targets, so a group uses the lowest that is present,
+ * and whatever changes a result needs a new one.
  *
  * @since 0.1.0
  * @category constants
@@ -71,75 +65,85 @@ export interface AssignInput {
 export const version = 1
 
 /**
- * Computes the member of each shard. A shard whose stream no live member has is absent from the result.
+ * The member of each shard. A shard whose stream no live member has is absent.
  *
  * @since 0.1.0
  * @category constructors
  */
 export const assign = (input: AssignInput): ReadonlyMap<string, string> => {
-  const streams = makeNetwork(input)
-  if (isLarge(streams)) return dealPool(streams, input.owners)
-  balance(streams)
-  return deal(streams, input.owners)
+  const network = makeNetwork(input)
+  balance(network)
+  settle(network)
+  return deal(network, input.owners)
 }
 
 // -----------------------------------------------------------------------------
-// The network
+// The network: shards flow from streams to members
 // -----------------------------------------------------------------------------
 
+interface Network {
+  readonly streams: ReadonlyArray<Stream>
+  readonly members: ReadonlyArray<Member>
+  /** What the first and the second objective weigh, where a shard taken from its owner weighs 1. */
+  readonly levelWeight: number
+  readonly spreadWeight: number
+}
+
 interface Vertex {
-  /** Subtracted from costs so that no step is cheaper than nothing, as Dijkstra's algorithm needs it. */
-  majorPotential: number
-  minorPotential: number
-  /** The cheapest way here from the stream that is being served, and its last step. */
-  majorDistance: number
-  minorDistance: number
-  via: Cell | undefined
+  potential: number
+  distance: number
+  search: number
 }
 
 interface Stream extends Vertex {
   readonly _tag: "Stream"
   readonly keys: ReadonlyArray<string>
-  readonly cells: Array<Cell>
+  /** The members that have the stream, in the order in which it is dealt out. */
+  readonly seats: ReadonlyArray<Member>
+  /** What is known to be everybody's in every optimum. */
+  readonly least: number
+  /** By the index of the member, as is what follows. */
+  readonly owned: Int32Array
+  readonly given: Int32Array
+  /** 1 if another optimum may give one more, -1 if one less. */
+  readonly slack: Int8Array
+  via: Member | undefined
 }
 
 interface Member extends Vertex {
   readonly _tag: "Member"
   readonly id: string
-  readonly streams: ReadonlySet<string>
-  readonly filled: Set<Cell>
+  readonly index: number
+  readonly least: number
   total: number
+  /** The streams of which it is given more than the least. */
+  readonly reads: Set<Stream>
+  via: Stream | undefined
 }
-
-interface Cell {
-  readonly stream: Stream
-  readonly member: Member
-  readonly weight: number
-  owned: number
-  count: number
-}
-
-const vertex = (): Vertex => ({
-  majorPotential: 0,
-  minorPotential: 0,
-  majorDistance: Infinity,
-  minorDistance: Infinity,
-  via: undefined
-})
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-const makeNetwork = (input: AssignInput): Array<Stream> => {
-  const members = input.members
-    .map(({ memberId, streams }): Member => ({
-      ...vertex(),
-      _tag: "Member",
-      id: memberId,
-      streams,
-      filled: new Set(),
-      total: 0
-    }))
-    .sort((a, b) => compare(a.id, b.id))
+const makeStream = (
+  keys: ReadonlyArray<string>,
+  seats: ReadonlyArray<Member>,
+  size: number,
+  least: number
+): Stream => ({
+  _tag: "Stream",
+  keys,
+  seats,
+  least,
+  owned: new Int32Array(size),
+  given: new Int32Array(size).fill(least),
+  slack: new Int8Array(size),
+  potential: 0,
+  distance: Infinity,
+  search: 0,
+  via: undefined
+})
+
+const makeNetwork = (input: AssignInput): Network => {
+  const table = [...input.members].sort((a, b) => compare(a.memberId, b.memberId))
   const keysOf = new Map<string, Array<string>>()
   for (const { key, stream } of input.shards) {
     const keys = keysOf.get(stream)
@@ -149,272 +153,273 @@ const makeNetwork = (input: AssignInput): Array<Stream> => {
       keys.push(key)
     }
   }
-  const size = Math.min(members.length, keysOf.size) + 1
-  const scale = Math.floor(2 ** 50 / (size * size))
-  const random = makeRandom(version)
-  const streams: Array<Stream> = []
+  const named = [...keysOf]
+    .filter(([name]) => table.some(({ streams }) => streams.has(name)))
+    .sort(([a], [b]) => compare(a, b))
+  const sum = (f: (keys: ReadonlyArray<string>) => number) => named.reduce((total, [, keys]) => total + f(keys), 0)
+  const shards = sum((keys) => keys.length)
+  // Where all have the same streams, nobody gets less than the whole part of an even share: one need not search for it.
+  const isEven = table.every(({ streams }) => named.every(([name]) => streams.has(name)))
+  const share = (n: number) => isEven ? Math.floor(n / table.length) : 0
+
+  const members = table.map(({ memberId }, index): Member => ({
+    _tag: "Member",
+    id: memberId,
+    index,
+    least: share(shards),
+    total: sum((keys) => share(keys.length)),
+    reads: new Set(),
+    potential: 0,
+    distance: Infinity,
+    search: 0,
+    via: undefined
+  }))
+  const indexOf = new Map<string | undefined, number>(members.map(({ id, index }) => [id, index]))
   let turn = 0
-  for (const [name, keys] of [...keysOf].sort(([a], [b]) => compare(a, b))) {
-    const eligible = members.filter((member) => member.streams.has(name))
-    if (eligible.length === 0) continue
-    const stream: Stream = { ...vertex(), _tag: "Stream", keys: keys.sort(compare), cells: [] }
-    streams.push(stream)
-    const extra = keys.length % eligible.length
-    const owned = new Map<string, number>()
+  const streams = named.map(([name, keys]) => {
+    const having = members.filter(({ index }) => table[index]?.streams.has(name))
+    const first = turn % having.length
+    turn += keys.length
+    const seats = [...having.slice(first), ...having.slice(0, first)]
+    const stream = makeStream(keys.sort(compare), seats, members.length, share(keys.length))
     for (const key of keys) {
-      const owner = input.owners.get(key)
-      if (owner !== undefined) owned.set(owner, (owned.get(owner) ?? 0) + 1)
+      const owner = indexOf.get(input.owners.get(key))
+      if (owner !== undefined) stream.owned[owner] = (stream.owned[owner] ?? 0) + 1
     }
-    eligible.forEach((member, i) => {
-      const seat = (i + eligible.length - turn % eligible.length) % eligible.length
-      const weight = Math.floor(random() * scale) + (seat < extra ? 0 : size * scale)
-      stream.cells.push({ stream, member, weight, owned: owned.get(member.id) ?? 0, count: 0 })
-    })
-    turn += extra
-  }
-  return streams
+    return stream
+  })
+
+  // A cycle of exchanges visits a stream and a member at most once. So it changes the third objective by less than
+  // `spreadWeight`, and the second and third together by less than `levelWeight`. All costs are whole numbers, and exact
+  // up to a million shards.
+  const spreadWeight = Math.min(streams.length, members.length) + 1
+  return { streams, members, spreadWeight, levelWeight: spreadWeight * (2 * shards + 2) }
 }
 
-/** Mulberry32, two draws a number: the weights must be the same in every process and release. */
-const makeRandom = (seed: number) => {
-  let state = seed
-  const next = () => {
-    state = (state + 0x6d2b79f5) | 0
-    let z = Math.imul(state ^ (state >>> 15), state | 1)
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61)
-    return (z ^ (z >>> 14)) >>> 0
+const given = (stream: Stream, member: Member): number => stream.given[member.index] ?? 0
+
+const slack = (stream: Stream, member: Member): number => stream.slack[member.index] ?? 0
+
+const give = (stream: Stream, member: Member, n: number): void => {
+  const count = given(stream, member) + n
+  stream.given[member.index] = count
+  if (count > stream.least) {
+    member.reads.add(stream)
+  } else {
+    member.reads.delete(stream)
   }
-  return () => (next() * 2 ** 21 + (next() >>> 11)) / 2 ** 53
+}
+
+/** What one more shard of the stream costs by the objectives 2 and 3 if the member has `n`. It rises with `n`. */
+const shardCost = (network: Network, stream: Stream, member: Member, n: number): number =>
+  network.spreadWeight * (2 * n + 1) - (n < (stream.owned[member.index] ?? 0) ? 1 : 0)
+
+/** What one more shard costs by the first objective if the member has `n`, the same for all that it gets anyhow. */
+const totalCost = (network: Network, member: Member, n: number): number =>
+  network.levelWeight * (2 * Math.max(n, member.least - 1) + 1)
+
+/** Goes back from the end of a way to where it began, through members that get a shard and members that give one up. */
+const retrace = (
+  source: Stream,
+  end: Member,
+  f: (stream: Stream, member: Member, change: 1 | -1) => void
+): void => {
+  let member: Member | undefined = end
+  while (member?.via !== undefined) {
+    const stream: Stream = member.via
+    f(stream, member, 1)
+    if (stream === source) return
+    member = stream.via
+    if (member !== undefined) f(stream, member, -1)
+  }
 }
 
 // -----------------------------------------------------------------------------
-// The counts
+// Objectives 1 to 3: a flow of least cost
 // -----------------------------------------------------------------------------
 
-const balance = (streams: ReadonlyArray<Stream>): void => {
-  const members = new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))
-  const shards = streams.reduce((n, stream) => n + stream.keys.length, 0)
-  const spread = Math.min(members.size, streams.length) + 1
-  const level = spread * (2 * shards + 2)
-
-  let frontier: Array<Stream | Member> = []
-  let reached: Array<Stream | Member> = []
-  let end: Member | undefined
-  let endMajor = Infinity
-  let endMinor = Infinity
-
-  const reach = (node: Stream | Member, via: Cell | undefined, major: number, minor: number): boolean => {
-    if (major > endMajor || (major === endMajor && minor >= endMinor)) return false
-    if (major > node.majorDistance || (major === node.majorDistance && minor >= node.minorDistance)) return false
-    if (node.majorDistance === Infinity) {
-      frontier.push(node)
-      reached.push(node)
-    }
-    node.majorDistance = major
-    node.minorDistance = minor
-    node.via = via
-    return true
-  }
-
-  const closest = () => {
-    let at = -1
-    let best: Stream | Member | undefined
-    for (let i = 0; i < frontier.length; i++) {
-      const node = frontier[i]
-      if (
-        node !== undefined &&
-        (best === undefined || node.majorDistance < best.majorDistance ||
-          (node.majorDistance === best.majorDistance && node.minorDistance < best.minorDistance))
-      ) {
-        best = node
-        at = i
+/**
+ * Gives out one shard after the other in the cheapest way: to a member, or to one that gives up a shard of another
+ * stream for it, which goes on in the same manner. As all costs rise with the number given, what results is optimal.
+ *
+ * The way is found by Dijkstra's algorithm. For that, potentials are kept with which no step costs less than nothing.
+ */
+const balance = (network: Network): void => {
+  const frontier = new Set<Stream | Member>()
+  const closest = (limit: number): Stream | Member | undefined => {
+    let found: Stream | Member | undefined
+    for (const vertex of frontier) {
+      if (vertex.distance >= limit) {
+        vertex.distance = Infinity
+        frontier.delete(vertex)
+      } else if (found === undefined || vertex.distance < found.distance) {
+        found = vertex
       }
     }
-    const last = frontier.pop()
-    if (last !== undefined && last !== best) frontier[at] = last
-    return best
+    return found
   }
 
-  const route = (source: Stream) => {
-    reach(source, undefined, 0, 0)
-    for (let node = closest(); node !== undefined; node = closest()) {
-      const major = node.majorDistance + node.majorPotential
-      const minor = node.minorDistance + node.minorPotential
-      if (node.majorDistance > endMajor || (node.majorDistance === endMajor && node.minorDistance >= endMinor)) break
-      if (node._tag === "Stream") {
-        for (const cell of node.cells) {
-          const { count, member, owned, weight } = cell
-          const major1 = major + spread * (2 * count + 1) - (count < owned ? 1 : 0) - member.majorPotential
-          const minor1 = minor + weight - member.minorPotential
-          if (reach(member, cell, major1, minor1)) {
-            const major2 = major1 + level * (2 * member.total + 1) + member.majorPotential
-            const minor2 = minor1 + member.minorPotential
-            if (major2 < endMajor || (major2 === endMajor && minor2 < endMinor)) {
-              end = member
-              endMajor = major2
-              endMinor = minor2
-            }
+  const route = (source: Stream): void => {
+    let cost = Infinity
+    let end: Member | undefined
+    const visited: Array<Stream | Member> = []
+    source.distance = 0
+    frontier.add(source)
+    for (let vertex = closest(cost); vertex !== undefined; vertex = closest(cost)) {
+      frontier.delete(vertex)
+      visited.push(vertex)
+      const base = vertex.distance + vertex.potential
+      if (vertex._tag === "Stream") {
+        for (const member of vertex.seats) {
+          const distance = base + shardCost(network, vertex, member, given(vertex, member)) - member.potential
+          if (distance >= Math.min(cost, member.distance)) continue
+          member.distance = distance
+          member.via = vertex
+          frontier.add(member)
+          const total = distance + member.potential + totalCost(network, member, member.total)
+          if (total < cost) {
+            cost = total
+            end = member
           }
         }
       } else {
-        for (const cell of node.filled) {
-          const { count, owned, stream, weight } = cell
-          reach(
-            stream,
-            cell,
-            major - spread * (2 * count - 1) + (count <= owned ? 1 : 0) - stream.majorPotential,
-            minor - weight - stream.minorPotential
-          )
+        for (const stream of vertex.reads) {
+          const distance = base - shardCost(network, stream, vertex, given(stream, vertex) - 1) - stream.potential
+          if (distance >= Math.min(cost, stream.distance)) continue
+          stream.distance = distance
+          stream.via = vertex
+          frontier.add(stream)
         }
       }
     }
-    let node: Stream | Member | undefined = end
-    if (end) end.total++
-    while (node !== undefined && node.via !== undefined) {
-      const cell: Cell = node.via
-      if (node._tag === "Member") {
-        if (cell.count++ === 0) cell.member.filled.add(cell)
-        node = cell.stream
-      } else {
-        if (--cell.count === 0) cell.member.filled.delete(cell)
-        node = cell.member
-      }
+    for (const vertex of visited) {
+      vertex.potential += vertex.distance - cost
+      vertex.distance = Infinity
     }
-    for (const node of reached) {
-      if (node.majorDistance < endMajor || (node.majorDistance === endMajor && node.minorDistance < endMinor)) {
-        node.majorPotential += node.majorDistance - endMajor
-        node.minorPotential += node.minorDistance - endMinor
-      }
-      node.majorDistance = Infinity
-      node.minorDistance = Infinity
-      node.via = undefined
-    }
-    frontier = []
-    reached = []
-    end = undefined
-    endMajor = Infinity
-    endMinor = Infinity
+    if (end === undefined) return
+    end.total++
+    retrace(source, end, give)
   }
 
-  if (isEven(streams)) { for (const stream of streams) startEven(stream, spread) }
+  for (const stream of network.streams) {
+    for (let n = stream.least * stream.seats.length; n < stream.keys.length; n++) route(stream)
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Objective 4: the first of the optima
+// -----------------------------------------------------------------------------
+
+/**
+ * The optima differ by cycles of steps that cost nothing. Stream by stream and seat by seat, one more is given where
+ * such a cycle allows it, and what a seat has then got is final.
+ */
+const settle = (network: Network): void => {
+  const { members, streams } = network
   for (const stream of streams) {
-    for (let n = dealt(stream); n < stream.keys.length; n++) route(stream)
-  }
-}
-
-const isEven = (streams: ReadonlyArray<Stream>): boolean => {
-  const members = new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))
-  return streams.every((stream) => stream.cells.length === members.size)
-}
-
-const dealt = (stream: Stream): number => stream.cells.reduce((sum, cell) => sum + cell.count, 0)
-
-/**
- * Where all members have the same streams, each of them has at least the rounded-down share of each stream in every
- * optimum, so only the rest has to find its way. With this potential no step is cheaper than nothing, as before.
- */
-const startEven = (stream: Stream, spread: number): void => {
-  const share = Math.floor(stream.keys.length / stream.cells.length)
-  stream.majorPotential = -2 * spread * share
-  for (const cell of stream.cells) {
-    cell.count = share
-    cell.member.total += share
-    if (share > 0) cell.member.filled.add(cell)
-  }
-}
-
-// -----------------------------------------------------------------------------
-// Large groups of many small streams
-// -----------------------------------------------------------------------------
-
-/** How many steps the optimum may cost: about a tenth of a second, since nothing else runs meanwhile. */
-const maxSteps = 2_000_000
-
-const isLarge = (streams: ReadonlyArray<Stream>): boolean => {
-  const cells = streams.reduce((sum, stream) => sum + stream.cells.length, 0)
-  const even = isEven(streams)
-  const routes = streams.reduce(
-    (sum, stream) => sum + (even ? stream.keys.length % stream.cells.length : stream.keys.length),
-    0
-  )
-  return routes * cells > maxSteps
-}
-
-/**
- * All shards as one pool: level members and the fewest moves, found in one pass; only the spread of each single stream
- * is left to the order of the keys. It is stable for the same reason: who gets one more than the rounded-down share is
- * whoever has more already, then the first by id, and a member that owns more than its share keeps the first ones.
- */
-const dealPool = (streams: ReadonlyArray<Stream>, owners: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
-  const members = [...new Set(streams.flatMap((stream) => stream.cells.map((cell) => cell.member)))]
-    .sort((a, b) => compare(a.id, b.id))
-  const byId = new Map(members.map((member) => [member.id, member]))
-  const shards = streams.flatMap((stream) => {
-    const readers = new Set(stream.cells.map((cell) => cell.member))
-    return stream.keys.map((key) => {
-      const owner = byId.get(owners.get(key) ?? "")
-      return { key, readers, owner: owner !== undefined && readers.has(owner) ? owner : undefined }
-    })
-  })
-  const owned = new Map<Member, number>()
-  for (const { owner } of shards) if (owner !== undefined) owned.set(owner, (owned.get(owner) ?? 0) + 1)
-  const share = Math.floor(shards.length / members.length)
-  const hasMore = (member: Member) => (owned.get(member) ?? 0) > share
-  const withOneMore = new Set(
-    [...members.filter(hasMore), ...members.filter((member) => !hasMore(member))].slice(
-      0,
-      shards.length % members.length
-    )
-  )
-  const hasRoom = (member: Member) => member.total < share + (withOneMore.has(member) ? 1 : 0)
-
-  const target = new Map<string, string>()
-  const give = (key: string, member: Member) => {
-    member.total++
-    target.set(key, member.id)
-  }
-  const pool: Array<typeof shards[number]> = []
-  for (const shard of shards) {
-    if (shard.owner !== undefined && hasRoom(shard.owner)) {
-      give(shard.key, shard.owner)
-    } else {
-      pool.push(shard)
+    for (const member of stream.seats) {
+      const n = given(stream, member)
+      const price = member.potential - stream.potential
+      stream.slack[member.index] = shardCost(network, stream, member, n) === price
+        ? 1
+        : n > stream.least && shardCost(network, stream, member, n - 1) === price
+        ? -1
+        : 0
     }
   }
-  for (const { key, readers } of pool) {
-    const member = members.find((one) => readers.has(one) && hasRoom(one)) ??
-      [...readers].reduce((least, one) => one.total < least.total ? one : least)
-    give(key, member)
+  // A stream of idle places lets totals change too: who may get one shard more in all has a place to give up.
+  const idle = makeStream([], members, members.length, 0)
+  for (const member of members) {
+    if (totalCost(network, member, member.total) === -member.potential) {
+      give(idle, member, 1)
+      idle.slack[member.index] = -1
+    } else if (totalCost(network, member, member.total - 1) === -member.potential) {
+      idle.slack[member.index] = 1
+    }
   }
-  return target
-}
 
-// -----------------------------------------------------------------------------
-// The shards
-// -----------------------------------------------------------------------------
+  const exchange = (stream: Stream, member: Member, change: 1 | -1): void => {
+    give(stream, member, change)
+    stream.slack[member.index] = -change
+  }
 
-const deal = (streams: ReadonlyArray<Stream>, owners: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
-  const target = new Map<string, string>()
-  for (const { cells, keys } of streams) {
-    const left = new Map(cells.map((cell) => [cell.member.id, cell.count]))
-    const pool: Array<string> = []
-    for (const key of keys) {
-      const owner = owners.get(key)
-      const n = owner === undefined ? 0 : left.get(owner) ?? 0
-      if (owner !== undefined && n > 0) {
-        left.set(owner, n - 1)
-        target.set(key, owner)
+  let search = 0
+  const canGetOneMore = (source: Stream, first: Member): boolean => {
+    search++
+    first.search = search
+    first.via = source
+    const seen: Array<Stream | Member> = [first]
+    const reach = (vertex: Stream | Member) => {
+      vertex.search = search
+      seen.push(vertex)
+    }
+    for (const vertex of seen) {
+      if (vertex._tag === "Member") {
+        for (const stream of vertex.reads) {
+          if (stream.search === search || slack(stream, vertex) >= 0) continue
+          stream.via = vertex
+          reach(stream)
+        }
       } else {
-        pool.push(key)
+        for (const member of vertex.seats) {
+          if (member.search === search || slack(vertex, member) <= 0) continue
+          member.via = vertex
+          reach(member)
+          if (slack(source, member) < 0) {
+            exchange(source, member, -1)
+            retrace(source, member, exchange)
+            return true
+          }
+        }
       }
     }
-    let at = 0
-    for (const [id, n] of left) {
-      for (let i = 0; i < n; i++) {
-        const key = pool[at++]
-        if (key !== undefined) target.set(key, id)
+    // No step leads out of what was seen, so no cycle leads into it: nothing at its rim can change any more.
+    for (const vertex of seen) {
+      if (vertex._tag === "Member") {
+        for (const stream of streams) if (stream.search !== search) stream.slack[vertex.index] = 0
+        if (idle.search !== search) idle.slack[vertex.index] = 0
+      } else {
+        for (const member of vertex.seats) if (member.search !== search) vertex.slack[member.index] = 0
       }
     }
+    return false
+  }
+
+  for (const stream of streams) {
+    let givers = stream.slack.reduce((n, slack) => slack < 0 ? n + 1 : n, 0)
+    for (const member of stream.seats) {
+      const own = slack(stream, member)
+      if (own < 0 || (own > 0 && givers > 0 && canGetOneMore(stream, member))) givers--
+      stream.slack[member.index] = 0
+    }
+  }
+}
+
+// -----------------------------------------------------------------------------
+// The shards that make up the numbers
+// -----------------------------------------------------------------------------
+
+/**
+ * Owners keep their first shards, up to what they are given. All others are dealt in order to the members that still
+ * lack some, in the order of seats. Those that have changed hands already are out of both orders, which changes neither.
+ */
+const deal = ({ streams }: Network, owners: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
+  const target = new Map<string, string>()
+  for (const stream of streams) {
+    const lacking = new Map(stream.seats.map((member) => [member.id, given(stream, member)]))
+    const moving = stream.keys.filter((key) => {
+      const owner = owners.get(key)
+      const n = owner === undefined ? 0 : lacking.get(owner) ?? 0
+      if (owner === undefined || n === 0) return true
+      target.set(key, owner)
+      lacking.set(owner, n - 1)
+      return false
+    })
+    const takers = [...lacking].flatMap(([id, n]) => Array.from({ length: n }, () => id))
+    moving.forEach((key, i) => {
+      const id = takers[i]
+      if (id !== undefined) target.set(key, id)
+    })
   }
   return target
 }
