@@ -10,10 +10,16 @@ import * as Run from "./run.js"
 import { isEnded } from "./shardLists.js"
 import type { StreamState } from "./streams.js"
 
-export interface StreamView {
-  readonly stream: StreamState
+/** A stream of the group. */
+export interface View {
+  readonly key: string
   readonly list: ShardList
   readonly rows: ReadonlyMap<string, Checkpoint>
+}
+
+/** A stream that this member reads. */
+export interface StreamView extends View {
+  readonly stream: StreamState
 }
 
 export interface Acquisition {
@@ -41,20 +47,20 @@ export const make = (input: {
   readonly self: Owner
   readonly live: ReadonlyArray<Member>
   readonly streams: ReadonlyArray<StreamView>
+  /** Streams that only others read. They count for the balance, so that all members compute the same target. */
+  readonly others: ReadonlyArray<View>
   readonly running: ReadonlyMap<string, Run.Run>
   readonly leaving: ReadonlyMap<string, Run.Run>
   readonly isDead: (owner: Owner) => boolean
 }): Plan => {
-  const { isDead, leaving, live, running, self, streams } = input
+  const { isDead, leaving, live, others, running, self, streams } = input
   const isLive = new Set(live.map(({ memberId }) => memberId))
 
-  const candidates = new Map<string, { readonly view: StreamView; readonly shard: Shard }>()
+  const shards: Array<Assign.AssignShard> = []
   const owners = new Map<string, string>()
-  for (const view of streams) {
-    const ended = new Set([...view.rows.values()].filter(isEnded).map(({ shardId }) => shardId))
-    for (const shard of Lineage.eligible(view.list.shards, ended)) {
-      const key = Run.keyOf(view.list.checkpointKey, shard.shardId)
-      candidates.set(key, { view, shard })
+  for (const view of [...streams, ...others]) {
+    for (const [key, shard] of eligible(view)) {
+      shards.push({ key, stream: view.key })
       // A shard that we run is ours, even where its row has vanished.
       const owner = running.has(key) ? self.memberId : Option.getOrUndefined(ownerOf(view, shard.shardId))?.memberId
       if (owner !== undefined && isLive.has(owner)) owners.set(key, owner)
@@ -63,10 +69,13 @@ export const make = (input: {
 
   const target = Assign.assign({
     members: live.map(({ memberId, streams }) => ({ memberId, streams: new Set(streams) })),
-    shards: [...candidates].map(([key, { view }]) => ({ key, stream: view.stream.key })),
+    shards,
     owners
   })
 
+  const candidates = new Map(
+    streams.flatMap((view) => eligible(view).map(([key, shard]) => [key, { view, shard }] as const))
+  )
   const acquire: Array<Acquisition> = []
   const stop: Array<Run.Run> = []
   const lost: Array<readonly [Run.Run, Checkpoint]> = []
@@ -113,7 +122,12 @@ export const make = (input: {
   return { acquire, stop, lost, strays, pending }
 }
 
-const ownerOf = (view: StreamView, shardId: string): Option.Option<Owner> =>
+const eligible = ({ list, rows }: View): ReadonlyArray<readonly [key: string, shard: Shard]> => {
+  const ended = new Set([...rows.values()].filter(isEnded).map(({ shardId }) => shardId))
+  return Lineage.eligible(list.shards, ended).map((shard) => [Run.keyOf(list.checkpointKey, shard.shardId), shard])
+}
+
+const ownerOf = (view: View, shardId: string): Option.Option<Owner> =>
   Option.flatMap(Option.fromNullable(view.rows.get(shardId)), ({ owner }) => owner)
 
 const isSame = (self: Owner, that: Owner): boolean =>

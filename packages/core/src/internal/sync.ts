@@ -3,6 +3,7 @@
  * that fails or is interrupted while it prepares has changed nothing: the previous assignment goes on with its cursors,
  * and no lease is kept for the rejected one.
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -115,15 +116,31 @@ const look = (
       .map((member) =>
         member.memberId === self.memberId ? { ...member, streams: streams.map(({ key }) => key) } : member
       )
-    const lists = yield* Effect.forEach(streams, (stream) => {
-      const { key } = stream
+    const stored = (key: string, read: Effect.Effect<Option.Option<ShardList>, StateStoreError>) => {
       const known = before.lists.get(key)
-      return known !== undefined && known.version === versions.get(key)
-        ? Effect.succeedSome([key, known] as const)
-        : Effect.map(listOf(env, stream, known), Option.map((list) => [key, list] as const))
-    }, { concurrency: 4 })
-    return { ...before, streams, live, liveness, lists: new Map(lists.flatMap(Option.toArray)) }
+      return Effect.map(
+        known !== undefined && known.version === versions.get(key) ? Effect.succeedSome(known) : read,
+        Option.map((list) => [key, list] as const)
+      )
+    }
+    const own = yield* Effect.forEach(
+      streams,
+      (stream) => stored(stream.key, listOf(env, stream, before.lists.get(stream.key))),
+      { concurrency: 4 }
+    )
+    const others = yield* Effect.forEach(
+      othersOf(streams, live),
+      (key) => stored(key, env.store.getShards(env.config.app, key)),
+      { concurrency: 4 }
+    )
+    return { ...before, streams, live, liveness, lists: new Map([...own, ...others].flatMap(Option.toArray)) }
   })
+
+/** Streams that only other members read. */
+const othersOf = (streams: ReadonlyArray<StreamState>, live: ReadonlyArray<Member>): ReadonlyArray<string> => {
+  const own = new Set(streams.map(({ key }) => key))
+  return [...new Set(live.flatMap((member) => member.streams))].filter((key) => !own.has(key))
+}
 
 /** The stored list. One that has vanished is put back: shards that run must not stop for lack of it. */
 const listOf = (
@@ -156,24 +173,26 @@ const change = (
 ): Effect.Effect<void, StateStoreError> =>
   Effect.gen(function*() {
     const { assignment, env } = context
-    const views = yield* Effect.forEach(
-      seen.streams.flatMap((stream) => {
-        const list = seen.lists.get(stream.key)
-        return list === undefined ? [] : [{ stream, list }]
-      }),
-      ({ list, stream }) =>
-        Effect.map(
-          env.store.listCheckpoints(env.config.app, list.checkpointKey),
-          (rows): Plan.StreamView => ({ stream, list, rows: new Map(rows.map((row) => [row.shardId, row])) })
-        ),
+    const viewOf = (key: string): Effect.Effect<ReadonlyArray<Plan.View>, StateStoreError> => {
+      const list = seen.lists.get(key)
+      return list === undefined ? Effect.succeed([]) : Effect.map(
+        env.store.listCheckpoints(env.config.app, list.checkpointKey),
+        (rows) => [{ key, list, rows: new Map(rows.map((row) => [row.shardId, row])) }]
+      )
+    }
+    const views = (yield* Effect.forEach(
+      seen.streams,
+      (stream) => Effect.map(viewOf(stream.key), Arr.map((view): Plan.StreamView => ({ ...view, stream }))),
       { concurrency: 4 }
-    )
+    )).flat()
+    const others = (yield* Effect.forEach(othersOf(seen.streams, seen.live), viewOf, { concurrency: 4 })).flat()
     const owners = views.flatMap(({ rows }) => [...rows.values()].flatMap(({ owner }) => Option.toArray(owner)))
     const liveness = Liveness.observeOwners(seen.liveness, members, owners, now)
     const plan = Plan.make({
       self: env.self,
       live: seen.live,
       streams: views,
+      others,
       running: yield* assignment.running,
       leaving: yield* assignment.leaving,
       isDead: (owner) => Liveness.isDead(liveness, owner, now, env.timeouts.liveness)
@@ -189,7 +208,11 @@ const change = (
           liveness,
           look: plan.pending || prepared.pending,
           awaitingChildren: views.flatMap(awaitingChildren),
-          unowned: new Set(views.filter(isUnowned).map(({ stream }) => stream.key))
+          unowned: new Set(
+            views.filter(isUnowned).map(({ key }) => key).filter((key) =>
+              !prepared.started.some(({ stream }) => stream.key === key)
+            )
+          )
         })
       })
     )

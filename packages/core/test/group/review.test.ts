@@ -20,8 +20,7 @@ const gated = (client: Client) =>
     gate,
     client: {
       ...client,
-      getRecords: (...args: Parameters<Client["getRecords"]>) =>
-        Effect.zipLeft(client.getRecords(...args), gate.await)
+      getRecords: (...args: Parameters<Client["getRecords"]>) => Effect.zipLeft(client.getRecords(...args), gate.await)
     }
   }))
 
@@ -49,7 +48,7 @@ describe("room in the buffer", () => {
         ...w.store,
         commitCheckpoints: (...args) => Effect.zipLeft(w.store.commitCheckpoints(...args), committing.await)
       }
-      const m = yield* member(w, { 
+      const m = yield* member(w, {
         syncInterval: "10 seconds",
         livenessTimeout: "60 seconds",
         commit: { interval: "1 second", timeout: "20 seconds" }
@@ -103,16 +102,20 @@ describe("room in the buffer", () => {
       const begun = yield* Effect.makeLatch(false)
       yield* Effect.fork(Stream.runDrain(Stream.flatMap(m.service.shards, (shard) =>
         Stream.fromEffect(going.has(shard.shardId) ? begun.await : Effect.void).pipe(
-          Stream.flatMap(() => shard.records),
+          Stream.flatMap(() =>
+            shard.records
+          ),
           Stream.mapEffect(() =>
-            Ref.update(counts, (all) => new Map(all).set(shard.shardId, (all.get(shard.shardId) ?? 0) + 1)).pipe(
-              Effect.zipRight(going.has(shard.shardId) ? Effect.void : Effect.never)
-            )
+            Ref.update(counts, (all) =>
+              new Map(all).set(shard.shardId, (all.get(shard.shardId) ?? 0) + 1)).pipe(
+                Effect.zipRight(going.has(shard.shardId) ? Effect.void : Effect.never)
+              )
           )
         ), { concurrency: "unbounded" })))
       yield* pass(10)
       yield* begun.open
-      yield* until(Effect.map(Ref.get(counts), (done) => [...going].every((id) => done.get(id) === 30)))
+      yield* until(Effect.map(Ref.get(counts), (done) =>
+        [...going].every((id) => done.get(id) === 30)))
     }))
 })
 
