@@ -13,8 +13,9 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { AlreadyRunning, type ConsumeError, LeaseLost } from "../KinesumerError.js"
 import * as Metrics from "../KinesumerMetrics.js"
-import { DeliveredRecord, IndexSymbol, type KinesumerRecord, SliceSymbol } from "../KinesumerRecord.js"
+import type { KinesumerRecord } from "../KinesumerRecord.js"
 import type { Budget } from "./budget.js"
+import { DeliveredRecord, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import type { Membership } from "./membership.js"
@@ -264,8 +265,12 @@ export const make = (options: {
       yield* resetAll(Lane.drop)
       const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Effect.flatMap(allRuns, (runs) =>
         Ref.modify(view, (current) => {
-          if (current._tag !== "Shards") return [undefined, current]
-          const others = runs.filter((run) => !current.offered.has(run))
+          if (current._tag !== "Shards") {
+            return [undefined, current]
+          }
+          const others = runs.filter((run) =>
+            !current.offered.has(run)
+          )
           return others.length === 0
             ? [undefined, current]
             : [Chunk.unsafeFromArray(others), { ...current, offered: new Set(runs) }]
@@ -285,9 +290,7 @@ export const make = (options: {
       setPaused: (streamKey, isPaused) =>
         Effect.gen(function*() {
           yield* Ref.update(paused, (keys) => {
-            const others = [...keys].filter((key) =>
-              key !== streamKey
-            )
+            const others = [...keys].filter((key) => key !== streamKey)
             return new Set(isPaused ? [...others, streamKey] : others)
           })
           for (const run of yield* allRuns) {

@@ -10,8 +10,8 @@
  * gap, `committed` when the store has answered.
  */
 import * as Option from "effect/Option"
-import type { DeliveredRecord } from "../KinesumerRecord.js"
 import * as Position from "../Position.js"
+import type { DeliveredRecord } from "./deliveredRecord.js"
 
 /** Records of one shard that are handed over together. `from` and `to` are the cursor before and after it. */
 export interface Slice {

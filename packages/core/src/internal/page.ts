@@ -1,9 +1,9 @@
 /** Turns the answer of one GetRecords into slices of records. */
 import * as Option from "effect/Option"
 import type { GetRecordsResult, RawRecord } from "../KinesisClient.js"
-import { DeliveredRecord, SliceSymbol } from "../KinesumerRecord.js"
 import * as Position from "../Position.js"
 import * as SequenceNumber from "../SequenceNumber.js"
+import { DeliveredRecord, SliceSymbol } from "./deliveredRecord.js"
 import type { Interval, Slice } from "./lane.js"
 import type { Run } from "./run.js"
 
