@@ -17,6 +17,7 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as HashKeys from "./internal/hashKeys.js"
+import * as RecordLog from "./internal/recordLog.js"
 import type { Where } from "./internal/refusal.js"
 import { refuse } from "./internal/refusal.js"
 import * as Server from "./internal/testServer.js"
@@ -255,36 +256,26 @@ const toState = (shard: TestShard.TestShard): ShardState => ({
   children: [...shard.children]
 })
 
-const toRawRecord = ({ arrival, ...record }: TestShard.StoredRecord): RawRecord => ({
-  ...record,
-  arrivalTime: new Date(arrival)
-})
-
 /**
  * Makes a Kinesis without streams. It keeps the clock that it is made under.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const make: (options?: Options) => Effect.Effect<TestKinesis["Type"]> = Effect.fnUntraced(function*(
-  options: Options = {}
-) {
+export const make: (options?: Options) => Effect.Effect<TestKinesis["Type"]> = (options = {}) =>
+  Effect.flatMap(Server.make(options), (server) => fromServer(server, options.latency))
+
+/**
+ * The driver of a server that others answer from as well.
+ *
+ * @internal
+ */
+export const fromServer: (
+  server: Server.Server,
+  latency?: Duration.DurationInput
+) => Effect.Effect<TestKinesis["Type"]> = Effect.fnUntraced(function*(server, latencyInput = 0) {
   const clock = yield* Effect.clock
-  const skew = options.clockSkew === undefined ? 0 : Duration.toMillis(options.clockSkew)
-  const latency = Duration.decode(options.latency ?? 0)
-  const server: Server.Server = {
-    region: options.region ?? "us-east-1",
-    account: options.account ?? "000000000000",
-    limits: options.limits ?? true,
-    pageSize: options.pageSize ?? 1000,
-    refuseTrimmed: options.trimmedPosition === "refuse",
-    now: () => clock.unsafeCurrentTimeMillis() + skew,
-    streams: new Map(),
-    numbers: new Map(),
-    streamsMade: 0,
-    iteratorsMade: 0,
-    firstValidIterator: 0
-  }
+  const latency = Duration.decode(latencyInput)
   let calls: Array<Call> = []
 
   const answer = <A>(
@@ -437,7 +428,12 @@ export const make: (options?: Options) => Effect.Effect<TestKinesis["Type"]> = E
       }),
     shards: (stream) => onStream("shards", stream, (found) => Either.right(Array.from(found.shards.values(), toState))),
     records: (stream, shardId) =>
-      onShard("records", stream, shardId, (shard) => Either.right(shard.records.map(toRawRecord))),
+      onShard(
+        "records",
+        stream,
+        shardId,
+        (shard) => Either.right(RecordLog.slice(shard.log, shard.log.first, shard.log.next).map(TestShard.toRawRecord))
+      ),
     trim: ({ shardId, stream, through }) =>
       onShard("trim", stream, shardId, (shard) => {
         const last = through === undefined ? undefined : BigInt(through)

@@ -4,10 +4,13 @@ import type { Position } from "@kinesumer/core/Position"
 import * as SequenceNumber from "@kinesumer/core/SequenceNumber"
 import type { Shard } from "@kinesumer/core/Shard"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Opaque from "./opaque.js"
 import * as RateLimit from "./rateLimit.js"
+import * as RecordLog from "./recordLog.js"
 import type { Where } from "./refusal.js"
 import { refuse } from "./refusal.js"
 import * as SequenceNumbers from "./sequenceNumbers.js"
@@ -37,6 +40,36 @@ export interface Server {
   /** Iterators made before this one have expired. */
   firstValidIterator: number
 }
+
+/**
+ * A server without streams. It keeps the clock that it is made under.
+ *
+ * @internal
+ */
+export const make = (options: {
+  readonly region?: string | undefined
+  readonly account?: string | undefined
+  readonly limits?: boolean | undefined
+  readonly pageSize?: number | undefined
+  readonly clockSkew?: Duration.DurationInput | undefined
+  readonly trimmedPosition?: "horizon" | "refuse" | undefined
+}): Effect.Effect<Server> =>
+  Effect.map(Effect.clock, (clock) => {
+    const skew = Duration.toMillis(options.clockSkew ?? 0)
+    return {
+      region: options.region ?? "us-east-1",
+      account: options.account ?? "000000000000",
+      limits: options.limits ?? true,
+      pageSize: options.pageSize ?? 1000,
+      refuseTrimmed: options.trimmedPosition === "refuse",
+      now: () => clock.unsafeCurrentTimeMillis() + skew,
+      streams: new Map(),
+      numbers: new Map(),
+      streamsMade: 0,
+      iteratorsMade: 0,
+      firstValidIterator: 0
+    }
+  })
 
 type Result<A> = Either.Either<A, KinesisError>
 
@@ -199,7 +232,7 @@ export const getShardIterator = (
     if (server.limits && RateLimit.total(shard.getShardIterator, now) >= 5) {
       return yield* refuse(where, "Throttled", "More than 5 GetShardIterator calls in a second for this shard")
     }
-    RateLimit.add(shard.getShardIterator, now, 1)
+    if (server.limits) RateLimit.add(shard.getShardIterator, now, 1)
     return makeIterator(server, stream, shard, TestShard.placeOf(shard, position))
   })
 
@@ -216,13 +249,25 @@ const admit = (server: Server, shard: TestShard.TestShard, where: Where): Result
   return Either.right(undefined)
 }
 
+/**
+ * An answer of `GetRecords`, with the records as they are kept.
+ *
+ * @internal
+ */
+export interface Page extends TestShard.Page {
+  readonly shard: TestShard.TestShard
+  readonly nextIterator: string | undefined
+  readonly millisBehindLatest: number
+  readonly children: ReadonlyArray<TestShard.TestShard>
+}
+
 /** @internal */
-export const getRecords = (
+export const readPage = (
   server: Server,
   shardId: string,
   options: { readonly iterator: string; readonly limit: number },
   where: Where
-): Result<GetRecordsResult> =>
+): Result<Page> =>
   Either.gen(function*() {
     const stream = yield* findActive(server, where)
     const [serial, iteratorShard, place, made, number] = Opaque.decode("iterator", options.iterator) ?? []
@@ -247,24 +292,37 @@ const answer = (
   shard: TestShard.TestShard,
   place: number,
   limit: number
-): GetRecordsResult => {
+): Page => {
   const now = server.now()
   const empty = shard.emptyPages > 0
   if (empty) shard.emptyPages--
   const page = TestShard.page(shard, place, empty ? 0 : limit)
-  RateLimit.add(shard.getRecordsBytes, now, page.bytes)
+  if (server.limits) RateLimit.add(shard.getRecordsBytes, now, page.bytes)
   if (page.bytes > bytesASecond) shard.blockedUntil = now + page.bytes / bytesASecond * 1000
 
-  const unread = shard.records[page.next - shard.trimmed]
+  const unread = RecordLog.at(shard.log, page.next)
   const atEnd = shard.closedAt !== undefined && unread === undefined
   const ended = atEnd && !empty && shard.emptyPagesAtEnd === 0
   if (atEnd && !empty && shard.emptyPagesAtEnd > 0) shard.emptyPagesAtEnd--
   return {
-    records: page.records.map(({ arrival, ...record }) => ({ ...record, arrivalTime: new Date(arrival) })),
-    nextIterator: ended ? Option.none() : Option.some(makeIterator(server, stream, shard, page.next)),
-    millisBehindLatest: Option.some(unread === undefined ? 0 : Math.max(1, now - unread.arrival)),
-    childShards: ended
-      ? TestStream.childrenOf(stream, shard).map((child) => ({ ...TestShard.toShard(child), closed: false }))
-      : []
+    ...page,
+    shard,
+    nextIterator: ended ? undefined : makeIterator(server, stream, shard, page.next),
+    millisBehindLatest: unread === undefined ? 0 : Math.max(1, now - unread.arrival),
+    children: ended ? TestStream.childrenOf(stream, shard) : []
   }
 }
+
+/** @internal */
+export const getRecords = (
+  server: Server,
+  shardId: string,
+  options: { readonly iterator: string; readonly limit: number },
+  where: Where
+): Result<GetRecordsResult> =>
+  Either.map(readPage(server, shardId, options, where), (page) => ({
+    records: page.records.map(TestShard.toRawRecord),
+    nextIterator: Option.fromNullable(page.nextIterator),
+    millisBehindLatest: Option.some(page.millisBehindLatest),
+    childShards: page.children.map((child) => ({ ...TestShard.toShard(child), closed: false }))
+  }))

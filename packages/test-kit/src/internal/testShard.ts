@@ -1,20 +1,14 @@
+import type { RawRecord } from "@kinesumer/core/KinesisClient"
 import type { Position } from "@kinesumer/core/Position"
 import * as SequenceNumber from "@kinesumer/core/SequenceNumber"
 import type { Shard } from "@kinesumer/core/Shard"
 import type * as HashKeys from "./hashKeys.js"
 import * as RateLimit from "./rateLimit.js"
-
-/** @internal */
-export interface StoredRecord {
-  readonly sequenceNumber: string
-  readonly partitionKey: string
-  readonly data: Uint8Array
-  readonly arrival: number
-}
+import type { StoredRecord } from "./recordLog.js"
+import * as RecordLog from "./recordLog.js"
 
 /**
- * A shard and what it holds. Places in it are counted from its first record ever, so that an iterator keeps its place
- * while older records vanish.
+ * A shard and what it holds.
  *
  * @internal
  */
@@ -25,9 +19,7 @@ export interface TestShard {
   readonly range: HashKeys.HashRange
   readonly startingSequenceNumber: string
   readonly children: Array<string>
-  readonly records: Array<StoredRecord>
-  /** How many records have vanished: the place of the oldest one that is left. */
-  trimmed: number
+  readonly log: RecordLog.RecordLog
   lastTrimmed: string | undefined
   closedAt: number | undefined
   endingSequenceNumber: string | undefined
@@ -51,8 +43,7 @@ export const make = (options: {
   ...options,
   shardId: `shardId-${`${options.index}`.padStart(12, "0")}`,
   children: [],
-  records: [],
-  trimmed: 0,
+  log: RecordLog.make(),
   lastTrimmed: undefined,
   closedAt: undefined,
   endingSequenceNumber: undefined,
@@ -72,20 +63,13 @@ export const toShard = (shard: TestShard): Shard => ({
   closed: shard.closedAt !== undefined
 })
 
-/**
- * The first of the records of which `isAfter` holds, if it holds of all that follow.
- */
-const lowerBound = (records: ReadonlyArray<StoredRecord>, isAfter: (record: StoredRecord) => boolean): number => {
-  let low = 0
-  let high = records.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const record = records[middle]
-    if (record !== undefined && isAfter(record)) high = middle
-    else low = middle + 1
-  }
-  return low
-}
+/** @internal */
+export const toRawRecord = (record: StoredRecord): RawRecord => ({
+  sequenceNumber: record.sequenceNumber,
+  partitionKey: record.partitionKey,
+  data: record.data,
+  arrivalTime: new Date(record.arrival)
+})
 
 /**
  * The place where a position begins, among what is left. A position before that begins at the oldest record.
@@ -95,13 +79,13 @@ const lowerBound = (records: ReadonlyArray<StoredRecord>, isAfter: (record: Stor
 export const placeOf = (shard: TestShard, position: Exclude<Position, { readonly _tag: "ShardEnd" }>): number => {
   switch (position._tag) {
     case "TrimHorizon":
-      return shard.trimmed
+      return shard.log.first
     case "AtTimestamp":
-      return shard.trimmed + lowerBound(shard.records, (record) => record.arrival >= position.timestamp.epochMillis)
+      return RecordLog.lowerBound(shard.log, (record) => record.arrival >= position.timestamp.epochMillis)
     case "AfterSequence": {
       const least = position.subSequenceNumber === undefined ? 1 : 0
-      return shard.trimmed + lowerBound(
-        shard.records,
+      return RecordLog.lowerBound(
+        shard.log,
         (record) => SequenceNumber.compare(record.sequenceNumber, position.sequenceNumber) >= least
       )
     }
@@ -110,36 +94,39 @@ export const placeOf = (shard: TestShard, position: Exclude<Position, { readonly
 
 /** @internal */
 export const trimWhile = (shard: TestShard, isOld: (record: StoredRecord) => boolean): void => {
-  const gone = lowerBound(shard.records, (record) => !isOld(record))
-  if (gone === 0) return
-  shard.lastTrimmed = shard.records[gone - 1]?.sequenceNumber
-  shard.records.splice(0, gone)
-  shard.trimmed += gone
+  const oldest = RecordLog.at(shard.log, shard.log.first)
+  if (oldest === undefined || !isOld(oldest)) return
+  const left = RecordLog.lowerBound(shard.log, (record) => !isOld(record))
+  shard.lastTrimmed = RecordLog.at(shard.log, left - 1)?.sequenceNumber
+  RecordLog.trim(shard.log, left)
 }
 
-/** @internal */
-export const sizeOf = (record: StoredRecord): number => record.data.byteLength + Buffer.byteLength(record.partitionKey)
-
 const pageBytes = 10 * 1024 * 1024
+
+/** @internal */
+export interface Page {
+  readonly records: ReadonlyArray<StoredRecord>
+  /** The place of the first record. */
+  readonly first: number
+  /** The place after the last one. */
+  readonly next: number
+  readonly bytes: number
+}
 
 /**
  * The records from a place on: at most `limit`, and at most 10 MiB.
  *
  * @internal
  */
-export const page = (
-  shard: TestShard,
-  place: number,
-  limit: number
-): { readonly records: ReadonlyArray<StoredRecord>; readonly next: number; readonly bytes: number } => {
-  const first = Math.max(0, place - shard.trimmed)
+export const page = (shard: TestShard, place: number, limit: number): Page => {
+  const first = Math.max(shard.log.first, place)
+  const all = RecordLog.slice(shard.log, first, first + limit)
   let bytes = 0
-  let end = first
-  for (let record = shard.records[end]; record !== undefined && end - first < limit; record = shard.records[end]) {
-    const size = sizeOf(record)
-    if (end > first && bytes + size > pageBytes) break
+  let count = 0
+  for (const { size } of all) {
+    if (count > 0 && bytes + size > pageBytes) break
     bytes += size
-    end++
+    count++
   }
-  return { records: shard.records.slice(first, end), next: shard.trimmed + end, bytes }
+  return { records: count === all.length ? all : all.slice(0, count), first, next: first + count, bytes }
 }

@@ -2,6 +2,7 @@ import type { StreamDescription } from "@kinesumer/core/KinesisClient"
 import type { KinesisError } from "@kinesumer/core/KinesisError"
 import * as Either from "effect/Either"
 import * as HashKeys from "./hashKeys.js"
+import * as RecordLog from "./recordLog.js"
 import type { Where } from "./refusal.js"
 import { refuse } from "./refusal.js"
 import type * as SequenceNumbers from "./sequenceNumbers.js"
@@ -16,6 +17,8 @@ export interface TestStream {
   readonly serial: number
   readonly numbers: SequenceNumbers.SequenceNumbers
   readonly shards: Map<string, Shard.TestShard>
+  /** The open shards in order of hash keys; `undefined` where some have been opened or closed since. */
+  open: ReadonlyArray<Shard.TestShard> | undefined
   shardCount: number
   retention: number
   status: StreamDescription["status"]
@@ -33,12 +36,14 @@ const openShard = (stream: TestStream, range: HashKeys.HashRange, parents: Reado
   })
   for (const parent of parents) parent.children.push(shard.shardId)
   stream.shards.set(shard.shardId, shard)
+  stream.open = undefined
   return shard
 }
 
 const closeShard = (stream: TestStream, shard: Shard.TestShard, now: number) => {
   shard.endingSequenceNumber = stream.numbers.next(shard.index)
   shard.closedAt = now
+  stream.open = undefined
 }
 
 /** @internal */
@@ -53,7 +58,7 @@ export const make = (options: {
   readonly shards: number
 }): TestStream => {
   const { shards, ...rest } = options
-  const stream: TestStream = { ...rest, shards: new Map(), shardCount: 0 }
+  const stream: TestStream = { ...rest, shards: new Map(), open: undefined, shardCount: 0 }
   stream.numbers.approach(shards)
   for (const range of HashKeys.uniform(shards)) openShard(stream, range, [])
   return stream
@@ -92,7 +97,7 @@ const findOpenShard = (stream: TestStream, shardId: string, where: Where): Resul
 
 /** @internal */
 export const openShards = (stream: TestStream): ReadonlyArray<Shard.TestShard> =>
-  Array.from(stream.shards.values())
+  stream.open ??= Array.from(stream.shards.values())
     .filter((shard) => shard.closedAt === undefined)
     .sort((a, b) => a.range.start < b.range.start ? -1 : 1)
 
@@ -115,7 +120,8 @@ const append = (shard: Shard.TestShard, stream: TestStream, put: Put, now: numbe
     return refuse(where, "InvalidArgument", `A partition key has 1 to 256 characters, not ${put.partitionKey.length}`)
   }
   const sequenceNumber = stream.numbers.next(shard.index)
-  shard.records.push({ ...put, sequenceNumber, arrival: now })
+  const size = put.data.byteLength + Buffer.byteLength(put.partitionKey)
+  RecordLog.append(shard.log, { ...put, sequenceNumber, arrival: now, size })
   return Either.right({ shardId: shard.shardId, sequenceNumber })
 }
 
