@@ -12,9 +12,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import type * as Stream from "effect/Stream"
 import * as internal from "./internal/kinesisClient.js"
 import type { KinesisError } from "./KinesisError.js"
 import type { Position } from "./Position.js"
+import type { SequenceNumber } from "./SequenceNumber.js"
 import type { Shard } from "./Shard.js"
 
 /**
@@ -70,6 +72,39 @@ export interface GetRecordsResult {
 }
 
 /**
+ * A consumer of a stream with a throughput of its own (enhanced fan-out): 2 MiB a second for each shard, pushed.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ConsumerDescription {
+  /** Unique within its stream. */
+  readonly name: string
+  /** Another one after the consumer was registered anew. */
+  readonly arn: string
+  /** Only an `ACTIVE` consumer can subscribe. */
+  readonly status: "CREATING" | "DELETING" | "ACTIVE"
+  readonly createdAt: DateTime.Utc
+}
+
+/**
+ * One event of a subscription.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SubscriptionEvent {
+  /** Often none: then the event only tells where the subscription stands. */
+  readonly records: ReadonlyArray<RawRecord>
+  /** After which record the next subscription goes on; `none` at the end of a closed shard. */
+  readonly continuation: Option.Option<SequenceNumber>
+  /** How far the event is behind the tip of the shard; `none` where Kinesis does not say. */
+  readonly millisBehindLatest: Option.Option<number>
+  /** The shards that follow a closed shard. They come with its last event, if at all. */
+  readonly childShards: ReadonlyArray<Shard>
+}
+
+/**
  * @since 0.1.0
  * @category context
  */
@@ -106,6 +141,43 @@ export class KinesisClient extends Context.Tag("@kinesumer/core/KinesisClient")<
     shardId: string,
     options: { readonly iterator: string; readonly limit: number }
   ) => Effect.Effect<GetRecordsResult, KinesisError>
+
+  /**
+   * `RegisterStreamConsumer`: 5 calls a second for a stream. `ResourceInUse` says that the name is taken, or the stream
+   * is changing; `LimitExceeded` that the stream has all the consumers it may have: 20 in most accounts. While 5 of them
+   * are being created, the next is `Throttled`.
+   */
+  readonly registerConsumer: (streamArn: string, name: string) => Effect.Effect<ConsumerDescription, KinesisError>
+
+  /** `DescribeStreamConsumer`: 20 calls a second for a stream. `NotFound` where there is no consumer of this name. */
+  readonly describeConsumer: (streamArn: string, name: string) => Effect.Effect<ConsumerDescription, KinesisError>
+
+  /** One page of `ListStreamConsumers`: 5 calls a second for a stream. Its token lives 5 minutes. */
+  readonly listConsumers: (
+    streamArn: string,
+    nextToken: Option.Option<string>
+  ) => Effect.Effect<
+    { readonly consumers: ReadonlyArray<ConsumerDescription>; readonly nextToken: Option.Option<string> },
+    KinesisError
+  >
+
+  /** `DeregisterStreamConsumer`: 5 calls a second for a stream. Its subscriptions end; it is `DELETING` for a while. */
+  readonly deregisterConsumer: (streamArn: string, name: string) => Effect.Effect<void, KinesisError>
+
+  /**
+   * `SubscribeToShard`: one call a second for a consumer and shard. Each run of the stream subscribes anew, and its end
+   * unsubscribes. The first event can be long in coming. It ends after 5 minutes, or at the
+   * end of a closed shard. Events wait in Kinesis until the stream is pulled.
+   *
+   * A subscription within 5 seconds of the last one is refused with `ResourceInUse`; a later one takes over, and the
+   * earlier one fails with it. With a sub-sequence number it begins at the record itself, since its other parts are still
+   * to come. `ShardEnd` has nothing to subscribe to (`InvalidArgument`).
+   */
+  readonly subscribeToShard: (
+    stream: StreamId,
+    shardId: string,
+    options: { readonly consumerArn: string; readonly position: Position }
+  ) => Stream.Stream<SubscriptionEvent, KinesisError>
 }>() {}
 
 /**

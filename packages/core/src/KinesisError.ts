@@ -7,6 +7,7 @@ import * as Data from "effect/Data"
 
 /**
  * - `Throttled`: a limit of Kinesis or of KMS was met
+ * - `LimitExceeded`: the stream has all the consumers that it may have
  * - `Timeout`, `Unavailable`: no answer in time; a network fault, a fault of the service, credentials that could not be
  *   had just now
  * - `ExpiredIterator`, `ExpiredToken`: the shard iterator, or the token of a `ListShards` page, is older than 5 minutes
@@ -21,6 +22,7 @@ import * as Data from "effect/Data"
  */
 export type KinesisErrorReason =
   | "Throttled"
+  | "LimitExceeded"
   | "Timeout"
   | "Unavailable"
   | "ExpiredIterator"

@@ -17,7 +17,7 @@ import {
   Scope
 } from "effect"
 import type { ServerResponse } from "node:http"
-import { assumeRole } from "../src/internal/kinesisClient.js"
+import { assumeRole } from "../src/internal/kinesisSdk.js"
 import * as Stub from "./utils/stubKinesis.js"
 
 type Service = Context.Tag.Service<KinesisClient.KinesisClient>

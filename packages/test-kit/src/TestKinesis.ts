@@ -20,6 +20,7 @@ import * as HashKeys from "./internal/hashKeys.js"
 import * as RecordLog from "./internal/recordLog.js"
 import type { Where } from "./internal/refusal.js"
 import { refuse } from "./internal/refusal.js"
+import * as FanOut from "./internal/testFanOut.js"
 import * as Server from "./internal/testServer.js"
 import * as TestShard from "./internal/testShard.js"
 import * as TestStream from "./internal/testStream.js"
@@ -294,6 +295,7 @@ export const fromServer: (
   }
 
   const client = KinesisClient.of({
+    ...FanOut.none,
     region: Effect.succeed(server.region),
     describeStream: (stream) =>
       answer(

@@ -107,8 +107,9 @@ function reasonOf(reason: KinesisErrorReason, keys: ReadonlyArray<string>) {
   return keys.map((key) => [key, reason] as const)
 }
 
-/** Faults of a connection for which the SDK's HTTP/2 handler has nothing but words. */
-const brokenHttp2 = /^(HTTP\/2 stream is abnormally aborted|Unexpected error: http2 request|Frame type id )/
+/** Faults of a connection for which the SDK has nothing but words. */
+const brokenConnection =
+  /^(HTTP\/2 stream is abnormally aborted|Unexpected error: http2 request|Frame type id |Truncated event message)/
 
 const missingRegion = /^Region is missing/
 
@@ -146,8 +147,16 @@ const ownReason = (cause: unknown): KinesisErrorReason | undefined => {
   if (status === 401 || status === 403) return "AccessDenied"
   const message = text(cause, "message")
   if (missingRegion.test(message)) return "InvalidArgument"
-  return code.startsWith("ERR_HTTP2_") || brokenHttp2.test(message) ? "Unavailable" : undefined
+  return code.startsWith("ERR_HTTP2_") || brokenConnection.test(message) ? "Unavailable" : undefined
 }
+
+/**
+ * One name stands for what a second may have and for what a stream may have. Only here can it be the latter, which does
+ * not pass by itself; consumers that are still being created do.
+ */
+const hasAllConsumers = (where: Where, cause: unknown): boolean =>
+  where.operation === "registerConsumer" && text(cause, "name") === "LimitExceededException" &&
+  !/\brate\b|creating/i.test(text(cause, "message"))
 
 const maxDepth = 5
 
@@ -178,6 +187,8 @@ const advice = (where: Where, reason: KinesisErrorReason, cause: unknown): strin
         : `. Check the credentials, and allow ${where.action}`
     case "NotFound":
       return ". Check the name or ARN, the region and the account"
+    case "LimitExceeded":
+      return ". Deregister consumers that nobody uses, or ask AWS for a higher limit"
     default:
       return ""
   }
@@ -198,7 +209,7 @@ const describe = (cause: unknown): string => {
 
 /** The typed error of a failed call. */
 export const fromCause = (where: Where, cause: unknown): KinesisError => {
-  const reason = reasonFor(cause)
+  const reason = hasAllConsumers(where, cause) ? "LimitExceeded" : reasonFor(cause)
   return make(where, reason, describe(cause) + advice(where, reason, cause), cause)
 }
 

@@ -57,6 +57,11 @@ const makeSlots = (): { readonly [O in Model.Operation]: Slot<O> } => ({
   listShards: slot(),
   getShardIterator: slot(),
   getRecords: slot(),
+  registerConsumer: slot(),
+  describeConsumer: slot(),
+  listConsumers: slot(),
+  deregisterConsumer: slot(),
+  subscribeToShard: slot(),
   registerMember: slot(),
   heartbeat: slot(),
   deregisterMember: slot(),
@@ -78,7 +83,12 @@ export const kinesisOperations: ReadonlyArray<Model.KinesisOperation> = [
   "describeStream",
   "listShards",
   "getShardIterator",
-  "getRecords"
+  "getRecords",
+  "registerConsumer",
+  "describeConsumer",
+  "listConsumers",
+  "deregisterConsumer",
+  "subscribeToShard"
 ]
 
 /** @internal */

@@ -29,14 +29,17 @@ export const kinesis = (
     members,
     targets: [{ streams: [stream.name, ...Option.toArray(stream.arn)], shardId }]
   })
-  const error = (operation: KinesisOperation, stream?: StreamId, shardId?: string) => (reason: KinesisErrorReason) =>
-    new KinesisError({
-      reason,
-      operation,
-      stream: stream === undefined ? "" : Option.getOrElse(stream.arn, () => stream.name),
-      shardId,
-      detail
-    })
+  const label = (stream: StreamId | string) =>
+    typeof stream === "string" ? stream : Option.getOrElse(stream.arn, () => stream.name)
+  const error =
+    (operation: KinesisOperation, stream: StreamId | string = "", shardId?: string) => (reason: KinesisErrorReason) =>
+      new KinesisError({
+        reason,
+        operation,
+        stream: label(stream),
+        shardId,
+        detail
+      })
   return KinesisClient.of({
     region: run({
       operation: "region",
@@ -78,7 +81,45 @@ export const kinesis = (
         args: [stream, shardId, options],
         error: error("getRecords", stream, shardId),
         send: (args) => client.getRecords(...args)
-      })
+      }),
+    registerConsumer: (streamArn, name) =>
+      run({
+        operation: "registerConsumer",
+        members,
+        targets: [target(streamArn)],
+        args: [streamArn, name],
+        error: error("registerConsumer", streamArn),
+        send: (args) => client.registerConsumer(...args)
+      }),
+    describeConsumer: (streamArn, name) =>
+      run({
+        operation: "describeConsumer",
+        members,
+        targets: [target(streamArn)],
+        args: [streamArn, name],
+        error: error("describeConsumer", streamArn),
+        send: (args) => client.describeConsumer(...args)
+      }),
+    listConsumers: (streamArn, nextToken) =>
+      run({
+        operation: "listConsumers",
+        members,
+        targets: [target(streamArn)],
+        args: [streamArn, nextToken],
+        page: Option.getOrUndefined(nextToken),
+        error: error("listConsumers", streamArn),
+        send: (args) => client.listConsumers(...args)
+      }),
+    deregisterConsumer: (streamArn, name) =>
+      run({
+        operation: "deregisterConsumer",
+        members,
+        targets: [target(streamArn)],
+        args: [streamArn, name],
+        error: error("deregisterConsumer", streamArn),
+        send: (args) => client.deregisterConsumer(...args)
+      }),
+    subscribeToShard: client.subscribeToShard
   })
 }
 
