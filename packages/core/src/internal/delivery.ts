@@ -165,11 +165,11 @@ export const make = (options: {
 
     // --- Giving back ------------------------------------------------------------------------------------------------
 
-    /** Changes a lane so that reading begins anew, and gives the room of what waited back. */
+    /** Changes a lane, and gives the room of what does not wait any more back. */
     const reset = (run: Run.Run, change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
       Ref.modify(run.lane, (lane) => {
         const next = change(lane)
-        return [next.generation === lane.generation ? [] : lane.waiting, next]
+        return [next.waiting === lane.waiting ? [] : lane.waiting, next]
       }).pipe(
         Effect.flatMap((dropped) => releaseSlices(budget, dropped)),
         Effect.zipRight(run.room.open),
@@ -178,6 +178,9 @@ export const make = (options: {
 
     const resetAll = (change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
       Effect.flatMap(allRuns, Effect.forEach((run) => reset(run, change), { discard: true }))
+
+    /** Consumers of single shards wait for nobody but themselves, so each has its own share of the room. */
+    const share = Effect.map(options.runs, ({ size }) => Math.max(1, Math.floor(env.config.bufferSize / size)))
 
     // --- Runs of the streams ----------------------------------------------------------------------------------------
 
@@ -262,7 +265,9 @@ export const make = (options: {
 
     const shards = Stream.unwrapScoped(Effect.gen(function*() {
       yield* begin({ _tag: "Shards", offered: new Set(), consumed: new Set() })
-      yield* resetAll(Lane.drop)
+      const most = yield* share
+      // What was read ahead for all of them is kept as far as a single consumer could have asked for it.
+      yield* resetAll((lane) => lane.waitingRecords > most ? Lane.drop(lane) : Lane.refuse(lane))
       const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Effect.flatMap(allRuns, (runs) =>
         Ref.modify(view, (current) => {
           if (current._tag !== "Shards") {
@@ -312,10 +317,7 @@ export const make = (options: {
           if ((yield* Ref.get(paused)).has(run.stream.key)) return 0
           const current = yield* Ref.get(view)
           if (current._tag !== "Shards") return Infinity
-          // Consumers of single shards wait for nobody but themselves, so each has its own share of the room.
-          return current.consumed.has(run)
-            ? Math.max(1, Math.floor(env.config.bufferSize / (yield* options.runs).size))
-            : 0
+          return current.consumed.has(run) ? yield* share : 0
         }),
       started: Effect.asVoid(wake.open),
       stopped: (run) =>

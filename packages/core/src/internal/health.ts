@@ -5,7 +5,6 @@ import * as Ref from "effect/Ref"
 import type { KinesisError } from "../KinesisError.js"
 import type { ConsumeError } from "../KinesumerError.js"
 import type { Position } from "../Position.js"
-import * as Lane from "./lane.js"
 import type { Member } from "./member.js"
 import type { Run } from "./run.js"
 
@@ -93,7 +92,7 @@ const shardHealth = (run: Run): Effect.Effect<ShardHealth> =>
       committed: lane.committed,
       processed: lane.processed,
       delivered: lane.cursor,
-      bufferedRecords: Lane.waitingRecords(lane),
+      bufferedRecords: lane.waitingRecords,
       ending: lane.ending === "Read"
     }
   })

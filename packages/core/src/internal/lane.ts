@@ -41,8 +41,9 @@ export interface Lane {
   readonly cursor: Position.Position
   readonly read: Position.Position
   readonly waiting: ReadonlyArray<Slice>
+  readonly waitingRecords: number
   readonly ending: Ending
-  /** Grows whenever reading has to begin again at the cursor: a page that was asked for before that is stale. */
+  /** Grows whenever a page that is on its way must not come in any more. */
   readonly generation: number
 }
 
@@ -59,18 +60,22 @@ export const make = (position: Position.Position): Lane => ({
   cursor: position,
   read: position,
   waiting: [],
+  waitingRecords: 0,
   ending: "Open",
   generation: 0
 })
 
-export const waitingRecords = (lane: Lane): number => lane.waiting.reduce((sum, slice) => sum + slice.records.length, 0)
-
-/** Adds what a page brought, unless reading has begun anew since the page was asked for. */
+/** Adds what a page brought, unless it is refused since it was asked for. */
 export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice>): Option.Option<Lane> => {
   if (generation !== lane.generation) return Option.none()
   const last = slices[slices.length - 1]
   return Option.some(
-    last === undefined ? lane : { ...lane, waiting: [...lane.waiting, ...slices], read: last.to }
+    last === undefined ? lane : {
+      ...lane,
+      waiting: [...lane.waiting, ...slices],
+      waitingRecords: slices.reduce((sum, slice) => sum + slice.records.length, lane.waitingRecords),
+      read: last.to
+    }
   )
 }
 
@@ -79,7 +84,10 @@ export const pull = (lane: Lane): readonly [slice: Option.Option<Slice>, lane: L
   const [slice, ...waiting] = lane.waiting
   return slice === undefined
     ? [Option.none(), lane]
-    : [Option.some(slice), { ...lane, waiting, cursor: slice.to }]
+    : [
+      Option.some(slice),
+      { ...lane, waiting, waitingRecords: lane.waitingRecords - slice.records.length, cursor: slice.to }
+    ]
 }
 
 /** Marks a stretch as processed. Marks come in any order; `processed` moves over those that close up. */
@@ -111,12 +119,11 @@ const insert = (marked: ReadonlyArray<Interval>, interval: Interval): ReadonlyAr
 export const rewind = (lane: Lane): Lane =>
   Position.compare(lane.processed, lane.cursor) === 0 ? lane : beginAt({ ...lane, marked: [] }, lane.processed)
 
-/**
- * Drops what waits and what is on its way, to be read again from the cursor. An end that was read stays: nothing is on
- * its way behind it.
- */
-export const drop = (lane: Lane): Lane =>
-  lane.ending === "Read" && lane.waiting.length === 0 ? lane : beginAt(lane, lane.cursor)
+/** Refuses what is on its way, to be read again. An end that was read stays: nothing is on its way behind it. */
+export const refuse = (lane: Lane): Lane => lane.ending === "Read" ? lane : { ...lane, generation: lane.generation + 1 }
+
+/** Drops what waits and refuses what is on its way, to be read again from the cursor. */
+export const drop = (lane: Lane): Lane => lane.waiting.length === 0 ? refuse(lane) : beginAt(lane, lane.cursor)
 
 /**
  * Kinesis no longer accepts the position: reading begins anew at the oldest record. The place in the order is given up
@@ -134,6 +141,7 @@ const beginAt = (lane: Lane, position: Position.Position): Lane => ({
   cursor: position,
   read: position,
   waiting: [],
+  waitingRecords: 0,
   ending: "Open",
   generation: lane.generation + 1
 })

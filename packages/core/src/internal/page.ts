@@ -14,6 +14,8 @@ export interface RunSlice extends Slice {
 
 export interface Page {
   readonly slices: ReadonlyArray<RunSlice>
+  /** Where the page ends. */
+  readonly to: Position.Position
   readonly records: number
   readonly bytes: number
   /** What was read, with what had come before. */
@@ -38,6 +40,7 @@ export const make = (run: Run, read: Position.Position, answer: GetRecordsResult
   }
   return {
     slices,
+    to: from,
     records: fresh.length,
     bytes: bytesOf(fresh),
     bytesRead: bytesOf(answer.records),

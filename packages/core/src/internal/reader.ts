@@ -12,6 +12,7 @@ import type { GetRecordsResult } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
+import * as Position from "../Position.js"
 import type { Shard } from "../Shard.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
@@ -55,9 +56,14 @@ const patientBackoff = { base: Duration.seconds(1), cap: Duration.seconds(30) }
 /** At the tip of a shard this many records are expected, or twice what came last. */
 const expectedAtTip = 100
 
+interface Iterator {
+  readonly token: string
+  /** Where it stands. It is of no use when reading has to go on from elsewhere. */
+  readonly at: Position.Position
+}
+
 interface Progress {
-  readonly generation: number
-  readonly iterator: Option.Option<string>
+  readonly iterator: Option.Option<Iterator>
   /** Monotonic time before which there must be no call. */
   readonly notBefore: number
   readonly wanted: number
@@ -70,7 +76,6 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
   const { env } = context
   const { limit } = env.config.polling
   const start: Progress = {
-    generation: 0,
     iterator: Option.none(),
     notBefore: 0,
     wanted: limit,
@@ -84,9 +89,10 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
 const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
   Effect.gen(function*() {
     const { lane, room } = yield* awaitRoom(context, run)
-    const progress = lane.generation === before.generation
-      ? before
-      : { ...before, generation: lane.generation, iterator: Option.none<string>() }
+    const progress: Progress = {
+      ...before,
+      iterator: Option.filter(before.iterator, ({ at }) => Position.compare(at, lane.read) === 0)
+    }
     const wait = progress.notBefore - (yield* Monotonic.now)
     if (wait > 0) {
       yield* Effect.sleep(wait)
@@ -94,7 +100,7 @@ const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.E
     }
     return yield* Option.match(progress.iterator, {
       onNone: () => openIterator(context, run, lane, progress),
-      onSome: (iterator) => poll(context, run, lane, { ...progress, wanted: Math.min(progress.wanted, room) }, iterator)
+      onSome: ({ token }) => poll(context, run, lane, { ...progress, wanted: Math.min(progress.wanted, room) }, token)
     })
   })
 
@@ -106,9 +112,9 @@ const awaitRoom = (
   Signal.awaitUntil(
     run.room,
     Effect.zipWith(context.demand(run), Ref.get(run.lane), (most, lane) => {
-      const waiting = Lane.waitingRecords(lane)
-      return lane.ending === "Open" && waiting < Math.min(most, context.env.config.polling.limit)
-        ? { lane, room: most - waiting }
+      const { waitingRecords } = lane
+      return lane.ending === "Open" && waitingRecords < Math.min(most, context.env.config.polling.limit)
+        ? { lane, room: most - waitingRecords }
         : undefined
     })
   )
@@ -122,10 +128,10 @@ const openIterator = (
   const { env } = context
   return env.kinesis.getShardIterator(run.stream.id, run.shard.shardId, lane.read).pipe(
     withTimeout(env, run, "getShardIterator"),
-    Effect.flatMap((iterator) =>
+    Effect.flatMap((token) =>
       Effect.map(Monotonic.now, (now) => ({
         ...progress,
-        iterator: Option.some(iterator),
+        iterator: Option.some({ token, at: lane.read }),
         notBefore: Math.max(progress.notBefore, now)
       }))
     ),
@@ -235,7 +241,7 @@ const gone = (
     if (!progress.isLossTold) {
       yield* recordsLost(context.env, run.stream, run.shard.shardId, lane.read, "ShardGone")
     }
-    yield* finish(context, run, progress, shards.filter(({ parents }) => parents.includes(run.shard.shardId)))
+    yield* finish(context, run, lane, progress, shards.filter(({ parents }) => parents.includes(run.shard.shardId)))
     return progress
   })
 
@@ -259,46 +265,50 @@ const poll = (
           Effect.either
         )
       if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
-      const taken = yield* take(context, run, lane, reserved, answer.right)
-      const next = paced(context, progress, answer.right, taken, askedAt)
+      const { isTaken, page } = yield* take(context, run, lane, reserved, answer.right)
+      const next = paced(context, progress, answer.right, page, askedAt)
       yield* Ref.set(run.trouble, Option.none())
       yield* context.answered(run)
       yield* Ref.set(run.lag, answer.right.millisBehindLatest)
-      return Option.isSome(answer.right.nextIterator)
-        ? { ...next, iterator: answer.right.nextIterator }
-        : yield* restore(atEnd(context, run, { ...next, failures: progress.failures }, answer.right.childShards))
+      // The next iterator is behind what was refused: the same page is asked for again.
+      if (!isTaken) return next
+      if (Option.isSome(answer.right.nextIterator)) {
+        return { ...next, iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }) }
+      }
+      const last: Progress = { ...next, iterator: Option.none(), failures: progress.failures }
+      return yield* restore(atEnd(context, run, lane, last, answer.right.childShards))
     })
   )
 
-/** Puts a page into the lane. Where reading has begun anew meanwhile the page is dropped. */
+/** Puts a page into the lane. Where it is refused meanwhile the page is dropped. */
 const take = (
   context: ReaderContext,
   run: Run.Run,
   lane: Lane.Lane,
   reserved: number,
   answer: GetRecordsResult
-): Effect.Effect<Page.Page> =>
+): Effect.Effect<{ readonly isTaken: boolean; readonly page: Page.Page }> =>
   Effect.gen(function*() {
     const { budget, env } = context
     // An answer that can't be understood must not keep the room that was reserved for it.
     const page = yield* Effect.sync(() => Page.make(run, lane.read, answer, env.config.bufferSize)).pipe(
       Effect.onError(() => budget.settle(reserved, 0, 0))
     )
-    const pushed = yield* Ref.modify(run.lane, (current) =>
+    const isTaken = yield* Ref.modify(run.lane, (current) =>
       Option.match(Lane.push(current, lane.generation, page.slices), {
         onNone: () => [false, current],
         onSome: (next) => [true, next]
       }))
-    yield* pushed
+    yield* isTaken
       ? budget.settle(reserved, page.records, page.bytes)
       : budget.settle(reserved, 0, 0)
     if (page.repeats > 0) {
       yield* env.count(Metrics.repeats, page.repeats, { stream: run.stream.label })
     }
-    if (pushed && page.records > 0) {
+    if (isTaken && page.records > 0) {
       yield* context.arrived(run)
     }
-    return page
+    return { isTaken, page }
   })
 
 /** When the next call may be: at once while behind, within the limits of a shard; at the tip after the idle interval. */
@@ -324,12 +334,13 @@ const paced = (
 const atEnd = (
   context: ReaderContext,
   run: Run.Run,
+  lane: Lane.Lane,
   progress: Progress,
   children: ReadonlyArray<Shard>
 ): Effect.Effect<Progress> =>
   Effect.gen(function*() {
     const { shardId } = run.shard
-    if (children.length > 0) return yield* finish(context, run, progress, children)
+    if (children.length > 0) return yield* finish(context, run, lane, progress, children)
     const agrees = Lineage.agreesWithEnd(yield* context.knownShards(run.stream), shardId) ||
       (yield* context.refreshShards(run.stream).pipe(
         Effect.map(({ list, shown }) =>
@@ -338,7 +349,7 @@ const atEnd = (
         ),
         Effect.orElseSucceed(() => false)
       ))
-    if (agrees) return yield* finish(context, run, progress, [])
+    if (agrees) return yield* finish(context, run, lane, progress, [])
     const failures = progress.failures + 1
     // An end is written at the latest one refresh after the list has caught up.
     const delay = yield* Backoff.delay(failures, {
@@ -348,7 +359,6 @@ const atEnd = (
     return {
       ...progress,
       failures,
-      iterator: Option.none(),
       notBefore: (yield* Monotonic.now) + Duration.toMillis(delay)
     }
   })
@@ -356,13 +366,14 @@ const atEnd = (
 const finish = (
   context: ReaderContext,
   run: Run.Run,
+  lane: Lane.Lane,
   progress: Progress,
   children: ReadonlyArray<Shard>
 ): Effect.Effect<Progress> =>
   Effect.zipRight(
     Ref.set(run.children, children),
     Effect.zipRight(
-      Ref.update(run.lane, (lane) => Lane.end(lane, progress.generation)),
+      Ref.update(run.lane, (current) => Lane.end(current, lane.generation)),
       context.ended(run)
     )
   ).pipe(Effect.uninterruptible, Effect.as(progress))

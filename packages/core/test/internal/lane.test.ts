@@ -2,12 +2,30 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Position } from "@kinesumer/core"
 import { FastCheck, Option } from "effect"
+import { DeliveredRecord } from "../../src/internal/deliveredRecord.js"
 import * as Lane from "../../src/internal/lane.js"
 
 /** A lane with pages of slices; record n has sequence number n. */
 const at = (n: number): Position.Position => n === 0 ? Position.trimHorizon : Position.afterSequence(`${n}`)
 
-const slice = (from: number, to: number): Lane.Slice => ({ records: [], bytes: 0, from: at(from), to: at(to) })
+const record = new DeliveredRecord({
+  stream: "orders",
+  shardId: "shardId-000000000000",
+  partitionKey: "key",
+  data: new Uint8Array(),
+  sequenceNumber: "1",
+  subSequenceNumber: undefined,
+  arrivalTime: undefined,
+  millisBehindLatest: undefined,
+  epoch: 1
+}, 0)
+
+const slice = (from: number, to: number): Lane.Slice => ({
+  records: Array.from({ length: to - from }, () => record),
+  bytes: 0,
+  from: at(from),
+  to: at(to)
+})
 
 const numberOf = (position: Position.Position): number =>
   position._tag === "AfterSequence" ? Number(position.sequenceNumber) : 0
@@ -18,6 +36,7 @@ type Action =
   | { readonly _tag: "Mark"; readonly pick: number; readonly width: number }
   | { readonly _tag: "Rewind" }
   | { readonly _tag: "Drop" }
+  | { readonly _tag: "Refuse" }
   | { readonly _tag: "End" }
   | { readonly _tag: "Commit" }
 
@@ -36,6 +55,7 @@ const action: FastCheck.Arbitrary<Action> = FastCheck.oneof(
   }),
   FastCheck.constant<Action>({ _tag: "Rewind" }),
   FastCheck.constant<Action>({ _tag: "Drop" }),
+  FastCheck.constant<Action>({ _tag: "Refuse" }),
   FastCheck.constant<Action>({ _tag: "End" }),
   FastCheck.constant<Action>({ _tag: "Commit" })
 )
@@ -86,6 +106,10 @@ describe("lane", () => {
         }
         case "Drop":
           lane = Lane.drop(lane)
+          assert.strictEqual(lane.waiting.length, 0)
+          break
+        case "Refuse":
+          lane = Lane.refuse(lane)
           break
         case "End":
           lane = Lane.end(lane, lane.generation)
@@ -106,11 +130,27 @@ describe("lane", () => {
       for (let n = 1; n <= numberOf(lane.processed); n++) assert.isTrue(marked.has(n), `${n} is covered, not marked`)
       assert.isTrue(Position.compare(lane.processed, lane.cursor) <= 0)
       assert.isTrue(Position.compare(lane.cursor, lane.read) <= 0)
+      assert.strictEqual(lane.waitingRecords, lane.waiting.reduce((sum, { records }) => sum + records.length, 0))
       assert.isFalse(
         marked.has(numberOf(lane.processed) + 1) &&
           lane.marked.some(({ from }) => Position.compare(from, lane.processed) <= 0)
       )
     }
+  })
+
+  it("refuses the page that is on its way, and reads on from where it was", () => {
+    const asked = Option.getOrThrow(Lane.push(Lane.make(at(0)), 0, [slice(0, 5)]))
+    for (const change of [Lane.refuse, Lane.drop]) {
+      const refused = change(asked)
+      assert.isTrue(Option.isNone(Lane.push(refused, asked.generation, [slice(5, 6)])))
+      assert.deepStrictEqual(Lane.end(refused, asked.generation).ending, "Open")
+    }
+    assert.deepStrictEqual(Lane.refuse(asked).read, at(5))
+    assert.deepStrictEqual(Lane.drop(asked).read, at(0))
+    const [, delivered] = Lane.pull(asked)
+    assert.deepStrictEqual(Lane.drop(delivered).read, at(5))
+    const ended = Lane.end(delivered, delivered.generation)
+    assert.strictEqual(Lane.drop(ended), ended)
   })
 
   it("commits up to the gap that a record leaves which was not marked", () => {
