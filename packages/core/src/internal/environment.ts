@@ -2,6 +2,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
+import * as MetricLabel from "effect/MetricLabel"
 import * as PubSub from "effect/PubSub"
 import type * as KinesisClient from "../KinesisClient.js"
 import type { KinesumerConfig } from "../KinesumerConfig.js"
@@ -49,19 +50,39 @@ const eventCapacity = 4_096
 export const make = (
   options: Pick<Environment, "config" | "kinesis" | "self" | "store">
 ): Effect.Effect<Environment> =>
-  Effect.map(PubSub.sliding<KinesumerEvent>(eventCapacity), (events) => ({
-    ...options,
-    events,
-    emit: (event) => Effect.zipRight(Effect.logDebug(event), PubSub.publish(events, event)),
-    count: (metric, amount, tags) => Metric.incrementBy(tag(metric, options.config.app, tags), amount),
-    gauge: (metric, value, tags) => Metric.set(tag(metric, options.config.app, tags), value),
-    timeouts: {
-      liveness: Duration.toMillis(options.config.livenessTimeout),
-      heartbeat: Math.floor(Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout),
-      sync: Duration.toMillis(options.config.livenessTimeout) * livenessTimeoutsPerSync,
-      refresh: Duration.toMillis(options.config.syncInterval) * syncsPerRefresh
+  Effect.map(PubSub.sliding<KinesumerEvent>(eventCapacity), (events) => {
+    const counters = makeTagging<Metric.Metric.Counter<number>>(options.config.app, Metric.taggedWithLabels)
+    const gauges = makeTagging<Metric.Metric.Gauge<number>>(options.config.app, Metric.taggedWithLabels)
+    return {
+      ...options,
+      events,
+      emit: (event) => Effect.zipRight(Effect.logDebug(event), PubSub.publish(events, event)),
+      count: (metric, amount, tags) => Metric.incrementBy(counters(metric, tags), amount),
+      gauge: (metric, value, tags) => Metric.set(gauges(metric, tags), value),
+      timeouts: {
+        liveness: Duration.toMillis(options.config.livenessTimeout),
+        heartbeat: Math.floor(Duration.toMillis(options.config.livenessTimeout) / heartbeatsPerTimeout),
+        sync: Duration.toMillis(options.config.livenessTimeout) * livenessTimeoutsPerSync,
+        refresh: Duration.toMillis(options.config.syncInterval) * syncsPerRefresh
+      }
     }
-  }))
+  })
 
-const tag = <Type, In, Out>(metric: Metric.Metric<Type, In, Out>, app: string, tags: Tags = {}) =>
-  Object.entries({ app, ...tags }).reduce((tagged, [key, value]) => Metric.tagged(tagged, key, value), metric)
+/**
+ * Metrics that are tagged once and kept: the registry finds one at once whose labels are the very same array, and some of
+ * them are on the way of each slice.
+ */
+const makeTagging = <M>(
+  app: string,
+  withLabels: (metric: M, labels: ReadonlyArray<MetricLabel.MetricLabel>) => M
+) => {
+  const kept = new Map<M, Map<string, M>>()
+  return (metric: M, tags: Tags = {}): M => {
+    const variants = kept.get(metric) ?? new Map<string, M>()
+    const key = JSON.stringify(tags)
+    const tagged = variants.get(key) ??
+      withLabels(metric, Object.entries({ app, ...tags }).map(([name, value]) => MetricLabel.make(name, value)))
+    kept.set(metric, variants.set(key, tagged))
+    return tagged
+  }
+}
