@@ -102,9 +102,12 @@ const settle = (
   switch (result?._tag) {
     case "Committed":
       return Effect.gen(function*() {
-        yield* Ref.update(run.lane, (lane) => Lane.committed(lane, position))
         yield* context.env.count(Metrics.commits, 1, { stream: run.stream.label })
-        if (position._tag === "ShardEnd") yield* context.ended(run)
+        if (position._tag === "ShardEnd") {
+          yield* context.ended(run)
+        } else {
+          yield* Ref.update(run.lane, (lane) => Lane.committed(lane, position))
+        }
         return Option.none()
       })
     case "Lost":

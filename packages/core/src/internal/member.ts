@@ -24,6 +24,7 @@ import * as KinesumerConfig from "../KinesumerConfig.js"
 import { type CommitError, type ConsumeError, InvalidConfig, type StartError } from "../KinesumerError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
+import * as Position from "../Position.js"
 import { StateStore } from "../StateStore.js"
 import { type MemberMissing, type MemberReplaced, StateStoreError } from "../StateStoreError.js"
 import * as Assignment from "./assignment.js"
@@ -140,7 +141,8 @@ export const make = (
 
     const ended = (run: Run.Run): Effect.Effect<void> =>
       Effect.gen(function*() {
-        yield* assignment.drop(run)
+        yield* Ref.update(run.lane, (lane) => Lane.committed(lane, Position.shardEnd))
+        if (!(yield* assignment.drop(run))) return
         yield* env.emit(KinesumerEvent.ShardEnded(Run.nameOf(run)))
         yield* noteEnd(run).pipe(Effect.zipRight(lookSoon), Effect.forkIn(work), Effect.interruptible)
       })
@@ -229,7 +231,8 @@ export const make = (
       assignment,
       seen,
       commitSoon: Effect.asVoid(commitSoon.open),
-      lost
+      lost,
+      ended
     }
     const syncing = yield* Effect.makeSemaphore(1)
     const sync = (newStreams: Option.Option<ReadonlyArray<Streams.StreamState>>) =>

@@ -37,6 +37,8 @@ export interface Plan {
   readonly stop: ReadonlyArray<Run.Run>
   /** Runs whose lease is somebody else's, with the row that says so. */
   readonly lost: ReadonlyArray<readonly [Run.Run, Checkpoint]>
+  /** Runs whose end is written, in a commit whose answer was lost. */
+  readonly ended: ReadonlyArray<Run.Run>
   /** Leases that the store holds for us and that nothing here runs. */
   readonly strays: ReadonlyArray<Lease>
   /** Something is still to come: a lease that another member holds, or a hand-over of our own. */
@@ -107,8 +109,16 @@ export const make = (input: {
       }
     }
   }
+  const rowsOf = new Map(streams.map(({ list, rows }) => [list.checkpointKey, rows]))
+  const ended: Array<Run.Run> = []
   for (const [key, run] of running) {
-    if (!candidates.has(key)) stop.push(run)
+    if (candidates.has(key)) continue
+    const row = rowsOf.get(run.checkpointKey)?.get(run.shard.shardId)
+    if (row !== undefined && isEndedBy(row, run)) {
+      ended.push(run)
+    } else {
+      stop.push(run)
+    }
   }
 
   const acquired = new Set(acquire.map(({ key }) => key))
@@ -119,8 +129,12 @@ export const make = (input: {
         !acquired.has(key)
     }).map((row): Lease => ({ stream: view.list.checkpointKey, shardId: row.shardId, epoch: row.epoch }))
   )
-  return { acquire, stop, lost, strays, pending }
+  return { acquire, stop, lost, ended, strays, pending }
 }
+
+/** The end gives the lease back, so a row without an owner that has still the run's epoch holds the run's own write. */
+const isEndedBy = (row: Checkpoint, run: Run.Run): boolean =>
+  isEnded(row) && Option.isNone(row.owner) && row.epoch === run.epoch
 
 const eligible = ({ list, rows }: View): ReadonlyArray<readonly [key: string, shard: Shard]> => {
   const ended = new Set([...rows.values()].filter(isEnded).map(({ shardId }) => shardId))

@@ -49,6 +49,8 @@ export interface SyncContext {
   /** There is something to commit at once. */
   readonly commitSoon: Effect.Effect<void>
   readonly lost: (run: Run.Run) => Effect.Effect<void>
+  /** The end of the shard is written. */
+  readonly ended: (run: Run.Run) => Effect.Effect<void>
 }
 
 /** A round with the streams that were seen last, or with others that take their place if it succeeds. */
@@ -198,6 +200,7 @@ const change = (
       isDead: (owner) => Liveness.isDead(liveness, owner, now, env.timeouts.liveness)
     })
     yield* Effect.forEach(plan.lost, ([run]) => context.lost(run), { discard: true })
+    yield* Effect.forEach(plan.ended, context.ended, { discard: true })
     yield* Effect.uninterruptibleMask((restore) =>
       Effect.gen(function*() {
         const prepared = yield* restore(prepare(context, plan.acquire)).pipe(

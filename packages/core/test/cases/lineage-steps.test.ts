@@ -65,6 +65,31 @@ describe("shard-end-step-fails-once", () => {
       assert.deepStrictEqual([...(yield* shardsOf(m)), ...(yield* shardsOf(other))].sort(), ids(1, 2))
     }))
 
+  it.scoped("applied without an answer, and the list shows nothing: the others learn of the children all the same", () =>
+    Effect.gen(function*() {
+      const w = yield* faultyWorld()
+      yield* w.kinesis.createStream({ name: "orders" })
+      const m = yield* faulty(w, { commit: { interval: "20 seconds" } })
+      yield* m.consume()
+      yield* pass(2)
+      yield* w.faults.add(
+        { on: "listShards" },
+        Faults.rewrite(showing((shards) => shards.slice(0, 1).map((shard) => ({ ...shard, closed: false }))))
+      )
+      yield* w.faults.add({ on: "commitCheckpoints", member: "a", nth: 1 }, Faults.dropAnswer())
+      yield* w.faults.add({ on: "commitCheckpoints", member: "a", from: 2 }, Faults.fail("Unavailable"))
+      yield* w.kinesis.split("orders", a)
+      yield* until(isEnded(w, a), 5)
+      const other = yield* faulty(w, { memberId: "b" })
+      yield* other.consume()
+      yield* until(
+        Effect.zipWith(shardsOf(m), shardsOf(other), (x, y) => x.length === 1 && y.length === 1 && x[0] !== a),
+        10
+      )
+      assert.deepStrictEqual([...(yield* shardsOf(m)), ...(yield* shardsOf(other))].sort(), ids(1, 2))
+      assert.deepStrictEqual((yield* eventsOf(m, "ShardEnded")).map(({ shardId }) => shardId), [a])
+    }))
+
   it.scoped("closing cannot write the end and says so; the next start does, and repeats nothing", () =>
     Effect.gen(function*() {
       const w = yield* faultyWorld()
