@@ -12,7 +12,7 @@ import * as Data from "effect/Data"
  * @category errors
  */
 export class LocalServerError extends Data.TaggedError("LocalServerError")<{
-  readonly server: "kinesis-local" | "dynalite"
+  readonly server: "kinesis-local" | "dynalite" | "local-kinesis"
   readonly reason: "NotInstalled" | "StartFailed"
   /** What happened and what to do, in words. */
   readonly detail: string

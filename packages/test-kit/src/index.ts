@@ -5,6 +5,7 @@
  */
 export * as Faults from "./Faults.js"
 export * as KinesisFaults from "./KinesisFaults.js"
+export * as LocalKinesis from "./LocalKinesis.js"
 export * as LocalServerError from "./LocalServerError.js"
 export * as LocalServers from "./LocalServers.js"
 export * as TestKinesis from "./TestKinesis.js"

@@ -1,0 +1,39 @@
+import type { KinesisError } from "@kinesumer/core/KinesisError"
+import * as Either from "effect/Either"
+import type * as Schema from "effect/Schema"
+import type { Page, Server } from "../testServer.js"
+import type { Members } from "./format.js"
+import type { Leaves } from "./input.js"
+import { decode } from "./input.js"
+import type { WireError } from "./wireError.js"
+
+/** @internal */
+export type Result<A> = Either.Either<A, KinesisError | WireError>
+
+/** @internal */
+export interface Answer {
+  /** Left out where nothing is answered. */
+  readonly members?: Members | undefined
+  /** What `Records` holds besides the members. */
+  readonly page?: Page | undefined
+}
+
+/**
+ * An operation, once it is known in which form its requests come.
+ *
+ * @internal
+ */
+export type Operation = (leaves: Leaves) => (server: Server, input: unknown) => Result<Answer>
+
+/** @internal */
+export const make = <A, I>(
+  schema: (leaves: Leaves) => Schema.Schema<A, I>,
+  handle: (server: Server, input: A) => Result<Answer>
+): Operation =>
+(leaves) => {
+  const decodeInput = decode(schema(leaves))
+  return (server, input) => Either.flatMap(decodeInput(input), (decoded) => handle(server, decoded))
+}
+
+/** @internal */
+export const nothing: Answer = {}

@@ -1,0 +1,142 @@
+/**
+ * From a request to its answer.
+ */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import { randomUUID } from "node:crypto"
+import type { Server } from "../testServer.js"
+import * as CborFormat from "./cborFormat.js"
+import type { Format } from "./format.js"
+import * as Input from "./input.js"
+import * as JsonFormat from "./jsonFormat.js"
+import type { Answer, Operation, Result } from "./operation.js"
+import * as RecordBytes from "./recordBytes.js"
+import * as Records from "./records.js"
+import * as Shards from "./shards.js"
+import * as Streams from "./streams.js"
+import type { WireError } from "./wireError.js"
+import * as Wire from "./wireError.js"
+
+const operations: Readonly<Record<string, Operation>> = {
+  ...Streams.operations,
+  ...Shards.operations,
+  ...Records.operations
+}
+
+/** A form, with what it takes to answer in it. */
+interface Dialect {
+  readonly format: Format
+  readonly operations: ReadonlyMap<string, (server: Server, input: unknown) => Result<Answer>>
+  readonly recordBytes: ReturnType<typeof RecordBytes.make>
+}
+
+const dialectOf = (format: Format): Dialect => {
+  const leaves = Input.leavesOf(format)
+  return {
+    format,
+    operations: new Map(Object.entries(operations).map(([name, operation]) => [name, operation(leaves)])),
+    recordBytes: RecordBytes.make(format)
+  }
+}
+
+interface Asked {
+  readonly dialect: Dialect
+  readonly operation: string
+}
+
+const target = /^Kinesis_20131202\.(\w+)$/
+const rpcPath = /^\/service\/Kinesis_20131202\/operation\/(\w+)$/
+
+/** @internal */
+export const make = (server: Server, latency: Duration.Duration) => {
+  const json = dialectOf(JsonFormat.json)
+  const amzCbor = dialectOf(CborFormat.amzCbor)
+  const rpcV2Cbor = dialectOf(CborFormat.rpcV2Cbor)
+  const byContentType = new Map([
+    ["application/x-amz-json-1.1", json],
+    ["application/json", json],
+    ["application/x-amz-cbor-1.1", amzCbor]
+  ])
+
+  /** The form and the operation; where they cannot be known, the error is told in the form that is the likeliest. */
+  const askedOf = (
+    request: HttpServerRequest.HttpServerRequest
+  ): Either.Either<Asked, readonly [Dialect, WireError]> => {
+    const rpc = rpcPath.exec(request.url)?.[1]
+    const contentType = request.headers["content-type"]?.split(";")[0]?.trim().toLowerCase() ?? ""
+    const dialect = rpc === undefined ? byContentType.get(contentType) : rpcV2Cbor
+    const operation = rpc ?? target.exec(request.headers["x-amz-target"] ?? "")?.[1]
+    if (request.method !== "POST" || dialect === undefined || operation === undefined) {
+      return Either.left([
+        dialect ?? json,
+        Wire.make(
+          "UnknownOperationException",
+          "Kinesis is asked with POST, x-amz-target and a content type of JSON or CBOR, or by Smithy RPC v2 CBOR",
+          404
+        )
+      ])
+    }
+    return dialect.operations.has(operation)
+      ? Either.right({ dialect, operation })
+      : Either.left([dialect, Wire.make("UnknownOperationException", `There is no ${operation} here`)])
+  }
+
+  const respond = ({ format }: Dialect, status: number, body: Uint8Array) =>
+    HttpServerResponse.uint8Array(body, {
+      status,
+      contentType: format.contentType,
+      headers: {
+        ...format.headers,
+        date: new Date(server.now()).toUTCString(),
+        "x-amzn-requestid": randomUUID()
+      }
+    })
+
+  const respondError = (dialect: Dialect, { code, message, status }: WireError) =>
+    respond(dialect, status, dialect.format.encode({ __type: code, message }))
+
+  const bodyOf = ({ format, recordBytes }: Dialect, { members, page }: Answer): Uint8Array => {
+    if (page !== undefined) {
+      const records = recordBytes(page.shard.log, page.first, page.next)
+      return format.withRecords(records, page.next - page.first, members ?? {})
+    }
+    return members === undefined ? new Uint8Array(0) : format.encode(members)
+  }
+
+  const answer = ({ dialect, operation }: Asked, body: Uint8Array): HttpServerResponse.HttpServerResponse => {
+    const { decode } = dialect.format
+    const outcome = Either.try({
+      try: () => body.byteLength === 0 ? {} : decode(body),
+      catch: () => Wire.serialization(`The body is no ${dialect.format.contentType}`)
+    }).pipe(
+      Either.flatMap((input) => dialect.operations.get(operation)?.(server, input) ?? Either.right({})),
+      Either.mapLeft((error) => error._tag === "WireError" ? error : Wire.ofKinesisError(error))
+    )
+    return Either.match(outcome, {
+      onLeft: (error) => respondError(dialect, error),
+      onRight: (found) => respond(dialect, 200, bodyOf(dialect, found))
+    })
+  }
+
+  return Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const asked = askedOf(request)
+    if (Either.isLeft(asked)) return respondError(...asked.left)
+    const { dialect } = asked.right
+    return yield* request.arrayBuffer.pipe(
+      Effect.map((body) => new Uint8Array(body)),
+      Effect.tap(() => Effect.sleep(latency)),
+      Effect.map((body) => answer(asked.right, body)),
+      Effect.catchTag(
+        "RequestError",
+        () => Effect.succeed(respondError(dialect, Wire.make("RequestEntityTooLarge", "The body is too large", 413)))
+      ),
+      Effect.catchAllDefect((defect) =>
+        Effect.succeed(respondError(dialect, Wire.make("InternalFailureException", String(defect), 500)))
+      )
+    )
+  })
+}
