@@ -7,7 +7,7 @@
  */
 import type { GetRecordsResult, RawRecord, StreamDescription } from "@kinesumer/core/KinesisClient"
 import { KinesisClient } from "@kinesumer/core/KinesisClient"
-import type { KinesisError } from "@kinesumer/core/KinesisError"
+import type { KinesisError, KinesisErrorReason } from "@kinesumer/core/KinesisError"
 import type { Position } from "@kinesumer/core/Position"
 import type { Shard } from "@kinesumer/core/Shard"
 import * as Context from "effect/Context"
@@ -16,14 +16,17 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as HashKeys from "./internal/hashKeys.js"
 import * as RecordLog from "./internal/recordLog.js"
 import type { Where } from "./internal/refusal.js"
 import { refuse } from "./internal/refusal.js"
+import type { TestConsumer } from "./internal/testConsumer.js"
 import * as FanOut from "./internal/testFanOut.js"
 import * as Server from "./internal/testServer.js"
 import * as TestShard from "./internal/testShard.js"
 import * as TestStream from "./internal/testStream.js"
+import * as Subscription from "./internal/testSubscription.js"
 
 /**
  * @since 0.1.0
@@ -47,6 +50,8 @@ export interface Options {
    * `InvalidArgument` (`refuse`). Defaults to `horizon`.
    */
   readonly trimmedPosition?: "horizon" | "refuse" | undefined
+  /** How long a consumer is `CREATING`, and how long it is `DELETING`. Defaults to zero. */
+  readonly consumerDelay?: Duration.DurationInput | undefined
 }
 
 /**
@@ -149,12 +154,95 @@ export interface GetRecordsCall extends CallOf<"getRecords"> {
 }
 
 /**
+ * @since 0.1.0
+ * @category models
+ */
+export interface RegisterConsumerCall extends CallOf<"registerConsumer"> {
+  readonly name: string
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface DescribeConsumerCall extends CallOf<"describeConsumer"> {
+  readonly name: string
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface DeregisterConsumerCall extends CallOf<"deregisterConsumer"> {
+  readonly name: string
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ListConsumersCall extends CallOf<"listConsumers"> {
+  /** `true` for the second and later pages. */
+  readonly continued: boolean
+  /** The consumers that were answered. */
+  readonly names: ReadonlyArray<string>
+}
+
+/**
+ * The beginning of a subscription.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SubscribeToShardCall extends CallOf<"subscribeToShard"> {
+  readonly shardId: string
+  readonly consumerArn: string
+  readonly position: Position
+}
+
+/**
  * A call that reached Kinesis.
  *
  * @since 0.1.0
  * @category models
  */
-export type Call = DescribeStreamCall | ListShardsCall | GetShardIteratorCall | GetRecordsCall
+export type Call =
+  | DescribeStreamCall
+  | ListShardsCall
+  | GetShardIteratorCall
+  | GetRecordsCall
+  | RegisterConsumerCall
+  | DescribeConsumerCall
+  | DeregisterConsumerCall
+  | ListConsumersCall
+  | SubscribeToShardCall
+
+/**
+ * A subscription that lives.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SubscriptionState {
+  readonly streamArn: string
+  readonly shardId: string
+  readonly consumerArn: string
+  /** When it began, in milliseconds of Kinesis's clock. */
+  readonly startedAt: number
+}
+
+/**
+ * Which subscriptions; all of them where nothing is named.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface SubscriptionFilter {
+  /** A name or an ARN. */
+  readonly stream?: string | undefined
+  readonly shardId?: string | undefined
+  readonly consumerArn?: string | undefined
+}
 
 /**
  * Drives the Kinesis in memory. Streams are given by name, in the client's own account and region, or by ARN. A wrong
@@ -234,6 +322,17 @@ export class TestKinesis extends Context.Tag("@kinesumer/test-kit/TestKinesis")<
     readonly atEnd?: boolean | undefined
   }) => Effect.Effect<void, KinesisError>
 
+  /** The subscriptions that live, oldest first. */
+  readonly subscriptions: (of?: SubscriptionFilter) => Effect.Effect<ReadonlyArray<SubscriptionState>>
+
+  /**
+   * Ends subscriptions before their time: as after 5 minutes, or with an error of this reason. Answers how many it
+   * ended.
+   */
+  readonly endSubscriptions: (
+    options?: SubscriptionFilter & { readonly error?: KinesisErrorReason | undefined }
+  ) => Effect.Effect<number>
+
   /** All calls that reached Kinesis, oldest first. */
   readonly calls: Effect.Effect<ReadonlyArray<Call>>
 
@@ -279,23 +378,32 @@ export const fromServer: (
   const latency = Duration.decode(latencyInput)
   let calls: Array<Call> = []
 
-  const answer = <A>(
+  type Base = { readonly stream: string; readonly at: number; readonly error: Option.Option<KinesisError> }
+
+  const underWay = Duration.equals(latency, Duration.zero) ? Effect.void : Effect.sleep(latency)
+
+  const arrive = <A>(
     where: Where,
     step: (where: Where) => Either.Either<A, KinesisError>,
-    log: (base: { stream: string; at: number; error: Option.Option<KinesisError> }, answer: A | undefined) => Call
-  ): Effect.Effect<A, KinesisError> => {
-    const now = Effect.suspend(() => {
+    log: (base: Base, answer: A | undefined) => Call
+  ): Effect.Effect<A, KinesisError> =>
+    Effect.suspend(() => {
       const at = clock.unsafeCurrentTimeMillis()
       const result = step(where)
       const error = Either.getLeft(result)
       calls.push(log({ stream: where.stream, at, error }, Either.getOrElse(result, () => undefined)))
       return result
     })
-    return Duration.equals(latency, Duration.zero) ? now : Effect.zipRight(Effect.sleep(latency), now)
-  }
+
+  const answer = <A>(
+    where: Where,
+    step: (where: Where) => Either.Either<A, KinesisError>,
+    log: (base: Base, answer: A | undefined) => Call
+  ): Effect.Effect<A, KinesisError> => Effect.zipRight(underWay, arrive(where, step, log))
+
+  const toConsumer = (consumer: TestConsumer) => FanOut.toDescription(server, consumer)
 
   const client = KinesisClient.of({
-    ...FanOut.none,
     region: Effect.succeed(server.region),
     describeStream: (stream) =>
       answer(
@@ -334,7 +442,57 @@ export const fromServer: (
           ended: page !== undefined && Option.isNone(page.nextIterator),
           millisBehindLatest: page?.millisBehindLatest ?? Option.none()
         })
+      ),
+    registerConsumer: (stream, name) =>
+      answer(
+        { operation: "registerConsumer", stream },
+        (where) => Either.map(FanOut.register(server, name, where), toConsumer),
+        (base) => ({ ...base, operation: "registerConsumer", name })
+      ),
+    describeConsumer: (stream, name) =>
+      answer(
+        { operation: "describeConsumer", stream },
+        (where) => Either.map(FanOut.describe(server, name, where), toConsumer),
+        (base) => ({ ...base, operation: "describeConsumer", name })
+      ),
+    listConsumers: (stream, nextToken) =>
+      answer(
+        { operation: "listConsumers", stream },
+        (where) =>
+          Either.map(FanOut.list(server, nextToken, where), ({ consumers, nextToken }) => ({
+            consumers: consumers.map(toConsumer),
+            nextToken
+          })),
+        (base, page) => ({
+          ...base,
+          operation: "listConsumers",
+          continued: Option.isSome(nextToken),
+          names: page?.consumers.map((consumer) => consumer.name) ?? []
+        })
+      ),
+    deregisterConsumer: (stream, name) =>
+      answer<void>(
+        { operation: "deregisterConsumer", stream },
+        (where) => Either.map(FanOut.deregister(server, name, where), () => undefined),
+        (base) => ({ ...base, operation: "deregisterConsumer", name })
+      ),
+    subscribeToShard: (stream, shardId, options) => {
+      const begin = arrive(
+        { operation: "subscribeToShard", stream: Server.label(stream), shardId },
+        (where) => Subscription.open(server, shardId, options, where),
+        (base) => ({ ...base, ...options, operation: "subscribeToShard", shardId })
       )
+      return Stream.unwrapScoped(Effect.zipRight(underWay, Subscription.scoped(server, begin))).pipe(
+        Stream.map(Subscription.toSubscriptionEvent)
+      )
+    }
+  })
+
+  const toSubscription = ({ consumer, shard, startedAt, stream }: Server.Subscription): SubscriptionState => ({
+    streamArn: stream.arn,
+    shardId: shard.shardId,
+    consumerArn: consumer.arn,
+    startedAt
   })
 
   const onStream = <A>(
@@ -381,7 +539,7 @@ export const fromServer: (
       }),
     deleteStream: (stream) =>
       onStream("deleteStream", stream, (found) => {
-        server.streams.delete(found.arn)
+        Server.deleteStream(server, found)
         return Either.right(undefined)
       }),
     setStatus: (stream, status) =>
@@ -458,6 +616,13 @@ export const fromServer: (
         if (atEnd) shard.emptyPagesAtEnd = count
         else shard.emptyPages = count
         return Either.right(undefined)
+      }),
+    subscriptions: (of = {}) => Effect.sync(() => Subscription.select(server, of).map(toSubscription)),
+    endSubscriptions: ({ error, ...of } = {}) =>
+      Effect.sync(() => {
+        const ended = Subscription.select(server, of)
+        for (const subscription of ended) Subscription.cut(server, subscription, error)
+        return ended.length
       }),
     calls: Effect.sync(() => [...calls]),
     callsOf: <Operation extends Call["operation"]>(

@@ -14,6 +14,7 @@ import * as RecordLog from "./recordLog.js"
 import type { Where } from "./refusal.js"
 import { refuse } from "./refusal.js"
 import * as SequenceNumbers from "./sequenceNumbers.js"
+import type { TestConsumer } from "./testConsumer.js"
 import * as TestShard from "./testShard.js"
 import * as TestStream from "./testStream.js"
 
@@ -29,8 +30,12 @@ export interface Server {
   readonly limits: boolean
   readonly pageSize: number
   readonly refuseTrimmed: boolean
+  /** How long a consumer is being created, and how long it is being deleted, in milliseconds. */
+  readonly consumerDelay: number
   /** Kinesis's own clock, in milliseconds. */
   readonly now: () => number
+  /** Waits by the same clock, in milliseconds. */
+  readonly sleep: (millis: number) => Effect.Effect<void>
   /** Streams by ARN. */
   readonly streams: Map<string, TestStream.TestStream>
   /** The numbers that the streams gave, by ARN, also those of streams that are gone. */
@@ -39,6 +44,25 @@ export interface Server {
   iteratorsMade: number
   /** Iterators made before this one have expired. */
   firstValidIterator: number
+  /** The subscriptions that live. */
+  readonly subscriptions: Set<Subscription>
+}
+
+/**
+ * Who reads through a consumer, and how far. It keeps a place and no records.
+ *
+ * @internal
+ */
+export interface Subscription {
+  readonly consumer: TestConsumer
+  readonly stream: TestStream.TestStream
+  readonly shard: TestShard.TestShard
+  readonly startedAt: number
+  readonly where: Where
+  place: number
+  lastEventAt: number
+  /** Why nothing more comes; `undefined` while it lives. */
+  over: Option.Option<KinesisError> | undefined
 }
 
 /**
@@ -53,6 +77,7 @@ export const make = (options: {
   readonly pageSize?: number | undefined
   readonly clockSkew?: Duration.DurationInput | undefined
   readonly trimmedPosition?: "horizon" | "refuse" | undefined
+  readonly consumerDelay?: Duration.DurationInput | undefined
 }): Effect.Effect<Server> =>
   Effect.map(Effect.clock, (clock) => {
     const skew = Duration.toMillis(options.clockSkew ?? 0)
@@ -62,12 +87,15 @@ export const make = (options: {
       limits: options.limits ?? true,
       pageSize: options.pageSize ?? 1000,
       refuseTrimmed: options.trimmedPosition === "refuse",
+      consumerDelay: Duration.toMillis(options.consumerDelay ?? 0),
       now: () => clock.unsafeCurrentTimeMillis() + skew,
+      sleep: (millis) => clock.sleep(Duration.millis(millis)),
       streams: new Map(),
       numbers: new Map(),
       streamsMade: 0,
       iteratorsMade: 0,
-      firstValidIterator: 0
+      firstValidIterator: 0,
+      subscriptions: new Set()
     }
   })
 
@@ -95,7 +123,8 @@ export const find = (server: Server, stream: string, where: Where): Result<TestS
   return Either.right(found)
 }
 
-const findActive = (server: Server, where: Where): Result<TestStream.TestStream> =>
+/** @internal */
+export const findActive = (server: Server, where: Where): Result<TestStream.TestStream> =>
   Either.flatMap(
     find(server, where.stream, where),
     (stream) =>
@@ -131,6 +160,12 @@ export const createStream = (server: Server, options: {
 }
 
 /** @internal */
+export const deleteStream = (server: Server, stream: TestStream.TestStream): void => {
+  server.streams.delete(stream.arn)
+  for (const shard of stream.shards.values()) TestShard.wake(shard)
+}
+
+/** @internal */
 export const describe = (server: Server, stream: TestStream.TestStream): StreamDescription => ({
   name: stream.name,
   arn: stream.arn,
@@ -138,6 +173,30 @@ export const describe = (server: Server, stream: TestStream.TestStream): StreamD
   createdAt: DateTime.unsafeMake(stream.createdAt),
   answeredAt: DateTime.unsafeMake(Math.floor(server.now() / 1000) * 1000)
 })
+
+/**
+ * A token for the page after the one that ended with this index.
+ *
+ * @internal
+ */
+export const makeToken = (server: Server, stream: TestStream.TestStream, last: number): string =>
+  Opaque.encode("page", [stream.serial, last, server.now()])
+
+/** @internal */
+export const readToken = (
+  server: Server,
+  stream: TestStream.TestStream,
+  token: string,
+  where: Where
+): Result<number> => {
+  const [serial, last, made] = Opaque.decode("page", token) ?? []
+  if (Number(serial) !== stream.serial) {
+    return refuse(where, "InvalidArgument", "The token of the page is not one of this stream")
+  }
+  return server.now() - Number(made) >= lifetime
+    ? refuse(where, "ExpiredToken", "The token of the page is older than 5 minutes; list anew")
+    : Either.right(Number(last))
+}
 
 /** @internal */
 export const listShards = (
@@ -147,25 +206,14 @@ export const listShards = (
 ): Result<{ readonly shards: ReadonlyArray<Shard>; readonly nextToken: Option.Option<string> }> =>
   Either.gen(function*() {
     const stream = yield* findActive(server, where)
-    const now = server.now()
-    let after = -1
-    if (Option.isSome(nextToken)) {
-      const [serial, last, made] = Opaque.decode("page", nextToken.value) ?? []
-      if (Number(serial) !== stream.serial) {
-        return yield* refuse(where, "InvalidArgument", "The token of the page is not one of this stream")
-      }
-      if (now - Number(made) >= lifetime) {
-        return yield* refuse(where, "ExpiredToken", "The token of the page is older than 5 minutes; list anew")
-      }
-      after = Number(last)
-    }
+    const after = Option.isSome(nextToken) ? yield* readToken(server, stream, nextToken.value, where) : -1
     const rest = Array.from(stream.shards.values()).filter((shard) => shard.index > after)
     const page = rest.slice(0, server.pageSize)
     const last = page.at(-1)
     return {
       shards: page.map(TestShard.toShard),
       nextToken: last !== undefined && rest.length > page.length
-        ? Option.some(Opaque.encode("page", [stream.serial, last.index, now]))
+        ? Option.some(makeToken(server, stream, last.index))
         : Option.none()
     }
   })
@@ -207,6 +255,35 @@ const checkSequence = (
     : Either.right(undefined)
 }
 
+/**
+ * The place where a position begins, if Kinesis takes the position.
+ *
+ * @internal
+ */
+export const startingPlace = (
+  server: Server,
+  stream: TestStream.TestStream,
+  shard: TestShard.TestShard,
+  position: Position,
+  where: Where
+): Result<number> => {
+  switch (position._tag) {
+    case "ShardEnd":
+      return refuse(where, "InvalidArgument", "There is no reading from the end of a shard")
+    case "AtTimestamp":
+      return position.timestamp.epochMillis > server.now()
+        ? refuse(where, "InvalidArgument", "The timestamp is in the future")
+        : Either.right(TestShard.placeOf(shard, position))
+    case "AfterSequence":
+      return Either.map(
+        checkSequence(server, stream, shard, position.sequenceNumber, where),
+        () => TestShard.placeOf(shard, position)
+      )
+    case "TrimHorizon":
+      return Either.right(TestShard.placeOf(shard, position))
+  }
+}
+
 /** @internal */
 export const getShardIterator = (
   server: Server,
@@ -217,23 +294,13 @@ export const getShardIterator = (
   Either.gen(function*() {
     const stream = yield* findActive(server, where)
     const shard = yield* TestStream.findShard(stream, shardId, where)
+    const place = yield* startingPlace(server, stream, shard, position, where)
     const now = server.now()
-    switch (position._tag) {
-      case "ShardEnd":
-        return yield* refuse(where, "InvalidArgument", "There is no iterator at the end of a shard")
-      case "AtTimestamp":
-        if (position.timestamp.epochMillis > now) {
-          return yield* refuse(where, "InvalidArgument", "The timestamp is in the future")
-        }
-        break
-      case "AfterSequence":
-        yield* checkSequence(server, stream, shard, position.sequenceNumber, where)
-    }
     if (server.limits && RateLimit.total(shard.getShardIterator, now) >= 5) {
       return yield* refuse(where, "Throttled", "More than 5 GetShardIterator calls in a second for this shard")
     }
     if (server.limits) RateLimit.add(shard.getShardIterator, now, 1)
-    return makeIterator(server, stream, shard, TestShard.placeOf(shard, position))
+    return makeIterator(server, stream, shard, place)
   })
 
 const admit = (server: Server, shard: TestShard.TestShard, where: Where): Result<void> => {

@@ -31,6 +31,8 @@ export interface TestShard {
   readonly getRecords: RateLimit.Window
   readonly getRecordsBytes: RateLimit.Window
   readonly getShardIterator: RateLimit.Window
+  /** The subscriptions that wait for something to happen here. */
+  readonly waiting: Set<() => void>
 }
 
 /** @internal */
@@ -52,8 +54,15 @@ export const make = (options: {
   blockedUntil: 0,
   getRecords: RateLimit.window(),
   getRecordsBytes: RateLimit.window(),
-  getShardIterator: RateLimit.window()
+  getShardIterator: RateLimit.window(),
+  waiting: new Set()
 })
+
+/** @internal */
+export const wake = (shard: TestShard): void => {
+  for (const resume of shard.waiting) resume()
+  shard.waiting.clear()
+}
 
 /** @internal */
 export const toShard = (shard: TestShard): Shard => ({
@@ -114,17 +123,17 @@ export interface Page {
 }
 
 /**
- * The records from a place on: at most `limit`, and at most 10 MiB.
+ * The records from a place on: at most `limit`, and at most `maxBytes` or a single one. Defaults to 10 MiB.
  *
  * @internal
  */
-export const page = (shard: TestShard, place: number, limit: number): Page => {
+export const page = (shard: TestShard, place: number, limit: number, maxBytes = pageBytes): Page => {
   const first = Math.max(shard.log.first, place)
   const all = RecordLog.slice(shard.log, first, first + limit)
   let bytes = 0
   let count = 0
   for (const { size } of all) {
-    if (count > 0 && bytes + size > pageBytes) break
+    if (count > 0 && bytes + size > maxBytes) break
     bytes += size
     count++
   }

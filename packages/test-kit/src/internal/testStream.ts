@@ -6,6 +6,7 @@ import * as RecordLog from "./recordLog.js"
 import type { Where } from "./refusal.js"
 import { refuse } from "./refusal.js"
 import type * as SequenceNumbers from "./sequenceNumbers.js"
+import * as TestConsumer from "./testConsumer.js"
 import * as Shard from "./testShard.js"
 
 /** @internal */
@@ -19,6 +20,7 @@ export interface TestStream {
   readonly shards: Map<string, Shard.TestShard>
   /** The open shards in order of hash keys; `undefined` where some have been opened or closed since. */
   open: ReadonlyArray<Shard.TestShard> | undefined
+  readonly consumers: TestConsumer.Consumers
   shardCount: number
   retention: number
   status: StreamDescription["status"]
@@ -44,6 +46,7 @@ const closeShard = (stream: TestStream, shard: Shard.TestShard, now: number) => 
   shard.endingSequenceNumber = stream.numbers.next(shard.index)
   shard.closedAt = now
   stream.open = undefined
+  Shard.wake(shard)
 }
 
 /** @internal */
@@ -58,7 +61,13 @@ export const make = (options: {
   readonly shards: number
 }): TestStream => {
   const { shards, ...rest } = options
-  const stream: TestStream = { ...rest, shards: new Map(), open: undefined, shardCount: 0 }
+  const stream: TestStream = {
+    ...rest,
+    shards: new Map(),
+    open: undefined,
+    consumers: TestConsumer.make(),
+    shardCount: 0
+  }
   stream.numbers.approach(shards)
   for (const range of HashKeys.uniform(shards)) openShard(stream, range, [])
   return stream
@@ -122,13 +131,18 @@ const append = (shard: Shard.TestShard, stream: TestStream, put: Put, now: numbe
   const sequenceNumber = stream.numbers.next(shard.index)
   const size = put.data.byteLength + Buffer.byteLength(put.partitionKey)
   RecordLog.append(shard.log, { ...put, sequenceNumber, arrival: now, size })
+  Shard.wake(shard)
   return Either.right({ shardId: shard.shardId, sequenceNumber })
 }
 
 /** @internal */
+export const shardOf = (stream: TestStream, hashKey: bigint): Shard.TestShard | undefined =>
+  openShards(stream).find((shard) => HashKeys.contains(shard.range, hashKey))
+
+/** @internal */
 export const put = (stream: TestStream, record: Put & { readonly hashKey: bigint }, now: number, where: Where) => {
   const { hashKey, ...rest } = record
-  const shard = openShards(stream).find((shard) => HashKeys.contains(shard.range, hashKey))
+  const shard = shardOf(stream, hashKey)
   return shard === undefined
     ? refuse(where, "InvalidArgument", `No open shard has the hash key ${hashKey}`)
     : append(shard, stream, rest, now, where)
