@@ -83,7 +83,8 @@ export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesume
    * Stream.flatMap(kinesumer.shards, (shard) => Stream.mapEffect(shard.records, handle), { concurrency: "unbounded" })
    * ```
    *
-   * Only shards whose stream runs are read. One run at a time, and not beside `records`.
+   * Only shards whose stream runs are read, and these streams end with the run of `shards` that they came from. One run at
+   * a time, and not beside `records`.
    */
   readonly shards: Stream.Stream<ShardStream, ConsumeError>
 

@@ -19,7 +19,13 @@ export interface Budget {
   readonly settle: (reserved: number, records: number, bytes: number) => Effect.Effect<void>
   /** Gives back what left the buffer. */
   readonly release: (records: number, bytes: number) => Effect.Effect<void>
-  readonly used: Effect.Effect<{ readonly records: number; readonly bytes: number }>
+  readonly used: Effect.Effect<Room>
+}
+
+/** Room in the buffer. */
+export interface Room {
+  readonly records: number
+  readonly bytes: number
 }
 
 interface Waiter {
@@ -30,7 +36,7 @@ interface Waiter {
 /** A grant takes at most this part of what is free, so that many shards can ask at once. */
 const part = 4
 
-export const make = (bounds: { readonly records: number; readonly bytes: number }): Budget => {
+export const make = (bounds: Room): Budget => {
   let records = 0
   let bytes = 0
   // A Set keeps the order of arrival and lets an interrupted waiter leave at once.

@@ -7,6 +7,7 @@
  */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type * as Scope from "effect/Scope"
@@ -14,7 +15,7 @@ import * as Stream from "effect/Stream"
 import { AlreadyRunning, type ConsumeError, LeaseLost } from "../KinesumerError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
-import type { Budget } from "./budget.js"
+import type { Budget, Room } from "./budget.js"
 import { DeliveredRecord, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
@@ -41,7 +42,7 @@ export interface Delivery {
   readonly paused: Effect.Effect<ReadonlySet<string>>
   /** A run has slices waiting, or has been read to its end. */
   readonly arrived: (run: Run.Run) => Effect.Effect<void>
-  readonly demand: (run: Run.Run) => Effect.Effect<number>
+  readonly demand: (run: Run.Run) => Effect.Effect<Room>
   /** There are new runs. */
   readonly started: Effect.Effect<void>
   /** A run is not `Running` any more: what waits of it is dropped. */
@@ -59,6 +60,8 @@ type View =
   | { readonly _tag: "Records" }
   | {
     readonly _tag: "Shards"
+    /** Tells this run of `shards` from later ones. */
+    readonly id: symbol
     /** The runs that were handed out, of those that go on. */
     readonly offered: ReadonlySet<Run.Run>
     readonly consumed: ReadonlySet<Run.Run>
@@ -71,6 +74,9 @@ interface Handed {
 
 /** A pull, as `Stream` has it: `none` is the end. */
 type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
+
+const noRoom: Room = { records: 0, bytes: 0 }
+const allRoom: Room = { records: Infinity, bytes: Infinity }
 
 export const make = (options: {
   readonly env: Environment
@@ -180,7 +186,17 @@ export const make = (options: {
       Effect.flatMap(allRuns, Effect.forEach((run) => reset(run, change), { discard: true }))
 
     /** Consumers of single shards wait for nobody but themselves, so each has its own share of the room. */
-    const share = Effect.map(options.runs, ({ size }) => Math.max(1, Math.floor(env.config.bufferSize / size)))
+    const share = Effect.map(options.runs, ({ size }): Room => ({
+      records: Math.max(1, Math.floor(env.config.bufferSize / size)),
+      bytes: Math.max(1, Math.floor(env.config.bufferBytes / size))
+    }))
+
+    /** Takes room from the shards that hold more than their share. */
+    const shareOut = (orElse: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
+      Effect.flatMap(share, (most) =>
+        resetAll((lane) =>
+          lane.waitingRecords > most.records || lane.waitingBytes > most.bytes ? Lane.drop(lane) : orElse(lane)
+        ))
 
     // --- Runs of the streams ----------------------------------------------------------------------------------------
 
@@ -189,7 +205,8 @@ export const make = (options: {
     ): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
       Effect.acquireRelease(
         Effect.flatMap(
-          Ref.modify(view, (current) => current._tag === "Idle" ? [undefined, next] : [current._tag, current]),
+          Ref.modify(view, (current) =>
+            current._tag === "Idle" ? [undefined, next] : [current._tag, current]),
           (running) =>
             running === undefined
               ? Effect.void
@@ -200,8 +217,10 @@ export const make = (options: {
             yield* resetAll(Lane.rewind)
             yield* Ref.set(view, { _tag: "Idle" })
             for (const run of yield* allRuns) {
-              if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
-              yield* run.room.open
+              if ((yield* Ref.get(run.lane)).waiting.length > 0) {
+                ready.add(run)
+              }
+              yield* Effect.zipRight(run.room.open, run.arrival.open)
             }
           })
       )
@@ -214,7 +233,9 @@ export const make = (options: {
       Effect.map(Ref.make(Option.none<Handed>()), (inHand) =>
         Effect.gen(function*() {
           const previous = yield* Ref.getAndSet(inHand, Option.none())
-          if (isAuto && Option.isSome(previous)) yield* markInterval(previous.value.run, previous.value.slice)
+          if (isAuto && Option.isSome(previous)) {
+            yield* markInterval(previous.value.run, previous.value.slice)
+          }
           const handed = yield* look
           yield* Ref.set(inHand, Option.some(handed))
           return Chunk.unsafeFromArray(handed.slice.records)
@@ -225,35 +246,46 @@ export const make = (options: {
       return Stream.repeatEffectChunkOption(yield* handing(pull(wake, takeNext)))
     }))
 
+    const isCurrent = (id: symbol) =>
+      Effect.map(Ref.get(view), (current) =>
+        current._tag === "Shards" && current.id === id)
+
     const consume = (
+      id: symbol,
       run: Run.Run,
       wentThrough: Ref.Ref<boolean>
     ): Effect.Effect<void, AlreadyRunning, Scope.Scope> =>
       Effect.acquireRelease(
         Effect.flatMap(
-          Ref.modify(view, (current) =>
-            current._tag === "Shards" && !current.consumed.has(run)
-              ? [true, { ...current, consumed: new Set(current.consumed).add(run) }]
-              : [false, current]),
+          Ref.modify(view, (current) => {
+            if (current._tag !== "Shards" || current.id !== id) return [true, current]
+            return current.consumed.has(run)
+              ? [false, current]
+              : [true, { ...current, consumed: new Set(current.consumed).add(run) }]
+          }),
           (consuming) => consuming ? run.room.open : new AlreadyRunning({ view: "shards" })
         ),
         () =>
-          Effect.zipRight(
-            Ref.update(view, (current) =>
-              current._tag === "Shards"
-                ? { ...current, consumed: new Set([...current.consumed].filter((other) => other !== run)) }
-                : current),
+          Effect.gen(function*() {
+            const consumed = yield* Ref.modify(view, (current) =>
+              current._tag === "Shards" && current.id === id
+                ? [true, { ...current, consumed: new Set([...current.consumed].filter((other) => other !== run)) }]
+                : [false, current])
             // Nobody reads this shard now, so it must not hold room that the others need. Where all of it was handed out
             // what is not marked yet may still be.
-            Effect.unlessEffect(reset(run, (lane) => Lane.drop(Lane.rewind(lane))), Ref.get(wentThrough))
-          )
+            if (consumed && !(yield* Ref.get(wentThrough))) {
+              yield* reset(run, (lane) => Lane.drop(Lane.rewind(lane)))
+            }
+          })
       )
 
-    const shardRecords = (run: Run.Run): Stream.Stream<KinesumerRecord, ConsumeError> =>
+    const shardRecords = (id: symbol, run: Run.Run): Stream.Stream<KinesumerRecord, ConsumeError> =>
       Stream.unwrapScoped(Effect.gen(function*() {
         const wentThrough = yield* Ref.make(false)
-        yield* consume(run, wentThrough)
+        yield* consume(id, run, wentThrough)
         const look: Pull<Handed | undefined> = Effect.gen(function*() {
+          // What it has not handed out went back when its run of `shards` ended.
+          if (!(yield* isCurrent(id))) return yield* Effect.fail(Option.none())
           const handed = yield* takeFrom(run)
           if (Option.isSome(handed)) return handed.value
           const { ending, waiting } = yield* Ref.get(run.lane)
@@ -264,10 +296,10 @@ export const make = (options: {
       }))
 
     const shards = Stream.unwrapScoped(Effect.gen(function*() {
-      yield* begin({ _tag: "Shards", offered: new Set(), consumed: new Set() })
-      const most = yield* share
-      // What was read ahead for all of them is kept as far as a single consumer could have asked for it.
-      yield* resetAll((lane) => lane.waitingRecords > most ? Lane.drop(lane) : Lane.refuse(lane))
+      const id = Symbol("shards")
+      yield* begin({ _tag: "Shards", id, offered: new Set(), consumed: new Set() })
+      // A page that was asked for before has no share to keep to.
+      yield* shareOut(Lane.refuse)
       const fresh: Effect.Effect<Chunk.Chunk<Run.Run> | undefined> = Effect.flatMap(allRuns, (runs) =>
         Ref.modify(view, (current) => {
           if (current._tag !== "Shards") {
@@ -283,7 +315,7 @@ export const make = (options: {
       return Stream.map(Stream.repeatEffectChunkOption(pull(wake, fresh)), (run): ShardStream => ({
         ...Run.nameOf(run),
         epoch: run.epoch,
-        records: shardRecords(run)
+        records: shardRecords(id, run)
       }))
     }))
 
@@ -295,7 +327,9 @@ export const make = (options: {
       setPaused: (streamKey, isPaused) =>
         Effect.gen(function*() {
           yield* Ref.update(paused, (keys) => {
-            const others = [...keys].filter((key) => key !== streamKey)
+            const others = [...keys].filter((key) =>
+              key !== streamKey
+            )
             return new Set(isPaused ? [...others, streamKey] : others)
           })
           for (const run of yield* allRuns) {
@@ -314,12 +348,15 @@ export const make = (options: {
         }),
       demand: (run) =>
         Effect.gen(function*() {
-          if ((yield* Ref.get(paused)).has(run.stream.key)) return 0
+          if ((yield* Ref.get(paused)).has(run.stream.key)) return noRoom
           const current = yield* Ref.get(view)
-          if (current._tag !== "Shards") return Infinity
-          return current.consumed.has(run) ? yield* share : 0
+          if (current._tag !== "Shards") return allRoom
+          return current.consumed.has(run) ? yield* share : noRoom
         }),
-      started: Effect.asVoid(wake.open),
+      started: Effect.gen(function*() {
+        if ((yield* Ref.get(view))._tag === "Shards") yield* shareOut(identity)
+        yield* wake.open
+      }),
       stopped: (run) =>
         Effect.gen(function*() {
           ready.delete(run)

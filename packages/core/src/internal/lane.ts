@@ -42,6 +42,7 @@ export interface Lane {
   readonly read: Position.Position
   readonly waiting: ReadonlyArray<Slice>
   readonly waitingRecords: number
+  readonly waitingBytes: number
   readonly ending: Ending
   /** Grows whenever a page that is on its way must not come in any more. */
   readonly generation: number
@@ -61,6 +62,7 @@ export const make = (position: Position.Position): Lane => ({
   read: position,
   waiting: [],
   waitingRecords: 0,
+  waitingBytes: 0,
   ending: "Open",
   generation: 0
 })
@@ -73,7 +75,8 @@ export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice
     last === undefined ? lane : {
       ...lane,
       waiting: [...lane.waiting, ...slices],
-      waitingRecords: slices.reduce((sum, slice) => sum + slice.records.length, lane.waitingRecords),
+      waitingRecords: slices.reduce((sum, { records }) => sum + records.length, lane.waitingRecords),
+      waitingBytes: slices.reduce((sum, { bytes }) => sum + bytes, lane.waitingBytes),
       read: last.to
     }
   )
@@ -86,7 +89,13 @@ export const pull = (lane: Lane): readonly [slice: Option.Option<Slice>, lane: L
     ? [Option.none(), lane]
     : [
       Option.some(slice),
-      { ...lane, waiting, waitingRecords: lane.waitingRecords - slice.records.length, cursor: slice.to }
+      {
+        ...lane,
+        waiting,
+        waitingRecords: lane.waitingRecords - slice.records.length,
+        waitingBytes: lane.waitingBytes - slice.bytes,
+        cursor: slice.to
+      }
     ]
 }
 
@@ -142,6 +151,7 @@ const beginAt = (lane: Lane, position: Position.Position): Lane => ({
   read: position,
   waiting: [],
   waitingRecords: 0,
+  waitingBytes: 0,
   ending: "Open",
   generation: lane.generation + 1
 })

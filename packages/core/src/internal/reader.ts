@@ -16,7 +16,7 @@ import * as Position from "../Position.js"
 import type { Shard } from "../Shard.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
-import type { Budget } from "./budget.js"
+import type { Budget, Room } from "./budget.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
@@ -32,8 +32,8 @@ export interface ReaderContext {
   readonly budget: Budget
   /** Tells the delivery that a run has something to hand out. */
   readonly arrived: (run: Run.Run) => Effect.Effect<void>
-  /** How many records the run may hold ahead now; none while its stream is paused or nobody asks for it. */
-  readonly demand: (run: Run.Run) => Effect.Effect<number>
+  /** What the run may hold ahead now; nothing while its stream is paused or nobody asks for it. */
+  readonly demand: (run: Run.Run) => Effect.Effect<Room>
   /** The list as it is known now. */
   readonly knownShards: (stream: StreamState) => Effect.Effect<ReadonlyArray<Shard>>
   /** Asks Kinesis for the list anew. */
@@ -67,6 +67,8 @@ interface Progress {
   /** Monotonic time before which there must be no call. */
   readonly notBefore: number
   readonly wanted: number
+  /** The size of a record of the last page, in bytes. */
+  readonly recordBytes: number
   readonly failures: number
   /** That records may be lost was told when the position was refused. */
   readonly isLossTold: boolean
@@ -79,6 +81,7 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
     iterator: Option.none(),
     notBefore: 0,
     wanted: limit,
+    recordBytes: 0,
     failures: 0,
     isLossTold: false
   }
@@ -100,7 +103,7 @@ const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.E
     }
     return yield* Option.match(progress.iterator, {
       onNone: () => openIterator(context, run, lane, progress),
-      onSome: ({ token }) => poll(context, run, lane, { ...progress, wanted: Math.min(progress.wanted, room) }, token)
+      onSome: ({ token }) => poll(context, run, lane, { ...progress, wanted: within(room, progress) }, token)
     })
   })
 
@@ -108,16 +111,21 @@ const round = (context: ReaderContext, run: Run.Run, before: Progress): Effect.E
 const awaitRoom = (
   context: ReaderContext,
   run: Run.Run
-): Effect.Effect<{ readonly lane: Lane.Lane; readonly room: number }> =>
+): Effect.Effect<{ readonly lane: Lane.Lane; readonly room: Room }> =>
   Signal.awaitUntil(
     run.room,
     Effect.zipWith(context.demand(run), Ref.get(run.lane), (most, lane) => {
-      const { waitingRecords } = lane
-      return lane.ending === "Open" && waitingRecords < Math.min(most, context.env.config.polling.limit)
-        ? { lane, room: most - waitingRecords }
+      const { waitingBytes, waitingRecords } = lane
+      return lane.ending === "Open" && waitingBytes < most.bytes &&
+          waitingRecords < Math.min(most.records, context.env.config.polling.limit)
+        ? { lane, room: { records: most.records - waitingRecords, bytes: most.bytes - waitingBytes } }
         : undefined
     })
   )
+
+/** The size of a page is known when it is there; that of its records is taken to be as it was. */
+const within = (room: Room, { recordBytes, wanted }: Progress): number =>
+  Math.max(1, Math.min(wanted, room.records, Math.floor(room.bytes / recordBytes)))
 
 const openIterator = (
   context: ReaderContext,
@@ -326,6 +334,7 @@ const paced = (
     ...progress,
     failures: 0,
     notBefore: askedAt + (isBehind ? pace : Math.max(pace, Duration.toMillis(idleInterval))),
+    recordBytes: page.records === 0 ? progress.recordBytes : page.bytes / page.records,
     wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, page.records * 2))
   }
 }

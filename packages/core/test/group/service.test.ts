@@ -4,6 +4,9 @@ import { KinesumerError } from "@kinesumer/core"
 import { Chunk, Effect, Exit, Fiber, Option, Ref, Schedule, Stream } from "effect"
 import { datas, member, names, pass, putTo, row, shardId, until, world } from "./support.js"
 
+/** Records of 10,000 bytes, with their key. */
+const large = (count: number): ReadonlyArray<string> => Array.from({ length: count }, () => "x".repeat(9_997))
+
 describe("pause and resume", () => {
   it.scoped("a paused stream is not delivered, keeps its leases, and goes on where it was", () =>
     Effect.gen(function*() {
@@ -72,6 +75,76 @@ describe("shards", () => {
       }
       assert.isAtMost((yield* m.service.health).bufferedRecords, 30)
       yield* Fiber.interrupt(running)
+    }))
+
+  it.scoped("a consumer of large records that is stuck holds its share of the bytes only", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      for (const index of [0, 1]) yield* putTo(w, "orders", shardId(index), large(200))
+      const m = yield* member(w, { bufferBytes: 100_000, polling: { limit: 100 } })
+      const seen = yield* Ref.make(0)
+      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
+        m.service.shards,
+        (shard) =>
+          Stream.mapEffect(
+            shard.records,
+            () => shard.shardId === shardId(0) ? Effect.never : Ref.update(seen, (count) => count + 1)
+          ),
+        { concurrency: "unbounded" }
+      )))
+      yield* until(Effect.map(Ref.get(seen), (count) => count === 200))
+      assert.isAtMost((yield* m.service.health).bufferedBytes, 50_100)
+    }))
+
+  it.scoped("a consumer that is stuck gives room up to shards that come later", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      for (const name of ["orders", "payments"]) {
+        yield* w.kinesis.createStream({ name })
+        yield* putTo(w, name, shardId(0), large(30))
+      }
+      const m = yield* member(w, { bufferBytes: 100_000, polling: { limit: 10 } })
+      const seen = yield* Ref.make(0)
+      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
+        m.service.shards,
+        (shard) =>
+          Stream.mapEffect(
+            shard.records,
+            () => shard.stream === "orders" ? Effect.never : Ref.update(seen, (count) => count + 1)
+          ),
+        { concurrency: "unbounded" }
+      )))
+      yield* until(Effect.map(m.service.health, ({ bufferedBytes }) => bufferedBytes >= 100_000))
+      yield* m.service.refresh(["orders", "payments"])
+      yield* until(Effect.map(Ref.get(seen), (count) => count === 30))
+    }))
+
+  it.scoped("ends the streams of its shards when it ends, and leaves their records to the next run", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders" })
+      const m = yield* member(w)
+      const seen = yield* Ref.make<ReadonlyArray<string>>([])
+      const shard = Option.getOrThrow(yield* Stream.runHead(m.service.shards))
+      assert.strictEqual(yield* Stream.runCount(shard.records), 0)
+      const outer = yield* Effect.fork(
+        Stream.runForEach(
+          m.service.shards,
+          (one) =>
+            Effect.forkDaemon(
+              Stream.runForEach(one.records, (record) => Ref.update(seen, (all) => [...all, ...datas([record])]))
+            )
+        ).pipe(Effect.zipRight(Effect.never))
+      )
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 3))
+      yield* until(Effect.map(Ref.get(seen), (all) => all.length === 3))
+      yield* Fiber.interrupt(outer)
+      yield* m.consume()
+      yield* putTo(w, "orders", shardId(0), names("a", 4, 6))
+      yield* until(Effect.map(m.delivered, (all) => datas(all).includes("a6")))
+      assert.deepStrictEqual(yield* Ref.get(seen), names("a", 1, 3))
+      assert.deepStrictEqual(datas(yield* m.delivered).slice(-3), names("a", 4, 6))
     }))
 
   it.scoped("with fewer consumers than shards, those that are consumed get on", () =>

@@ -22,7 +22,7 @@ const record = new DeliveredRecord({
 
 const slice = (from: number, to: number): Lane.Slice => ({
   records: Array.from({ length: to - from }, () => record),
-  bytes: 0,
+  bytes: 10 * (to - from),
   from: at(from),
   to: at(to)
 })
@@ -131,6 +131,7 @@ describe("lane", () => {
       assert.isTrue(Position.compare(lane.processed, lane.cursor) <= 0)
       assert.isTrue(Position.compare(lane.cursor, lane.read) <= 0)
       assert.strictEqual(lane.waitingRecords, lane.waiting.reduce((sum, { records }) => sum + records.length, 0))
+      assert.strictEqual(lane.waitingBytes, 10 * lane.waitingRecords)
       assert.isFalse(
         marked.has(numberOf(lane.processed) + 1) &&
           lane.marked.some(({ from }) => Position.compare(from, lane.processed) <= 0)
