@@ -1,7 +1,11 @@
 import type { KinesisError } from "@kinesumer/core/KinesisError"
+import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { Page, Server } from "../testServer.js"
+import type { Event } from "../testSubscription.js"
 import type { Members } from "./format.js"
 import type { Leaves } from "./input.js"
 import { decode } from "./input.js"
@@ -16,6 +20,8 @@ export interface Answer {
   readonly members?: Members | undefined
   /** What `Records` holds besides the members. */
   readonly page?: Page | undefined
+  /** Is opened for as long as somebody listens. */
+  readonly events?: Effect.Effect<Stream.Stream<Event, KinesisError>, KinesisError, Scope.Scope> | undefined
 }
 
 /**

@@ -3,18 +3,25 @@
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import type { KinesisError } from "@kinesumer/core/KinesisError"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
-import type { Server } from "../testServer.js"
+import type { Page, Server } from "../testServer.js"
+import type { Event } from "../testSubscription.js"
 import * as CborFormat from "./cborFormat.js"
-import type { Format } from "./format.js"
+import * as Consumers from "./consumers.js"
+import * as EventStream from "./eventStream.js"
+import type { Format, Members } from "./format.js"
 import * as Input from "./input.js"
 import * as JsonFormat from "./jsonFormat.js"
 import type { Answer, Operation, Result } from "./operation.js"
+import { nothing } from "./operation.js"
 import * as RecordBytes from "./recordBytes.js"
 import * as Records from "./records.js"
+import { childMembers } from "./shardMembers.js"
 import * as Shards from "./shards.js"
 import * as Streams from "./streams.js"
 import type { WireError } from "./wireError.js"
@@ -23,7 +30,8 @@ import * as Wire from "./wireError.js"
 const operations: Readonly<Record<string, Operation>> = {
   ...Streams.operations,
   ...Shards.operations,
-  ...Records.operations
+  ...Records.operations,
+  ...Consumers.operations
 }
 
 /** A form, with what it takes to answer in it. */
@@ -84,42 +92,60 @@ export const make = (server: Server, latency: Duration.Duration) => {
       : Either.left([dialect, Wire.make("UnknownOperationException", `There is no ${operation} here`)])
   }
 
-  const respond = ({ format }: Dialect, status: number, body: Uint8Array) =>
+  const headersOf = ({ format }: Dialect) => ({
+    ...format.headers,
+    date: new Date(server.now()).toUTCString(),
+    "x-amzn-requestid": randomUUID()
+  })
+
+  const respond = (dialect: Dialect, status: number, body: Uint8Array) =>
     HttpServerResponse.uint8Array(body, {
       status,
-      contentType: format.contentType,
-      headers: {
-        ...format.headers,
-        date: new Date(server.now()).toUTCString(),
-        "x-amzn-requestid": randomUUID()
-      }
+      contentType: dialect.format.contentType,
+      headers: headersOf(dialect)
     })
 
   const respondError = (dialect: Dialect, { code, message, status }: WireError) =>
     respond(dialect, status, dialect.format.encode({ __type: code, message }))
 
-  const bodyOf = ({ format, recordBytes }: Dialect, { members, page }: Answer): Uint8Array => {
-    if (page !== undefined) {
-      const records = recordBytes(page.shard.log, page.first, page.next)
-      return format.withRecords(records, page.next - page.first, members ?? {})
-    }
-    return members === undefined ? new Uint8Array(0) : format.encode(members)
+  const withRecords = ({ format, recordBytes }: Dialect, page: Page | Event, members: Members): Uint8Array =>
+    format.withRecords(recordBytes(page.shard.log, page.first, page.next), page.next - page.first, members)
+
+  /** The first frame comes at once, as clients wait for it. A failure is the last one. */
+  const respondEvents = (dialect: Dialect, events: Stream.Stream<Event, KinesisError>) => {
+    const { format } = dialect
+    const frames = Stream.map(events, (event) =>
+      EventStream.event(
+        format,
+        "SubscribeToShardEvent",
+        withRecords(dialect, event, {
+          ContinuationSequenceNumber: event.continuation,
+          MillisBehindLatest: event.millisBehindLatest,
+          ChildShards: event.continuation === undefined ? event.children.map(childMembers) : undefined
+        })
+      ))
+    return HttpServerResponse.stream(
+      Stream.succeed(EventStream.event(format, "initial-response", format.encode({}))).pipe(
+        Stream.concat(frames),
+        Stream.catchAll((error) => Stream.succeed(EventStream.exception(format, Wire.ofKinesisError(error))))
+      ),
+      { contentType: EventStream.contentType, headers: headersOf(dialect) }
+    )
   }
 
-  const answer = ({ dialect, operation }: Asked, body: Uint8Array): HttpServerResponse.HttpServerResponse => {
-    const { decode } = dialect.format
-    const outcome = Either.try({
-      try: () => body.byteLength === 0 ? {} : decode(body),
-      catch: () => Wire.serialization(`The body is no ${dialect.format.contentType}`)
-    }).pipe(
-      Either.flatMap((input) => dialect.operations.get(operation)?.(server, input) ?? Either.right({})),
-      Either.mapLeft((error) => error._tag === "WireError" ? error : Wire.ofKinesisError(error))
-    )
-    return Either.match(outcome, {
-      onLeft: (error) => respondError(dialect, error),
-      onRight: (found) => respond(dialect, 200, bodyOf(dialect, found))
+  const handle = ({ dialect, operation }: Asked, body: Uint8Array) =>
+    Effect.gen(function*() {
+      const { decode, encode } = dialect.format
+      const input = yield* Either.try({
+        try: () => body.byteLength === 0 ? {} : decode(body),
+        catch: () => Wire.serialization(`The body is no ${dialect.format.contentType}`)
+      })
+      const { events, members, page } = yield* dialect.operations.get(operation)?.(server, input) ??
+        Either.right(nothing)
+      if (events !== undefined) return respondEvents(dialect, yield* events)
+      if (page !== undefined) return respond(dialect, 200, withRecords(dialect, page, members ?? {}))
+      return respond(dialect, 200, members === undefined ? new Uint8Array(0) : encode(members))
     })
-  }
 
   return Effect.gen(function*() {
     const request = yield* HttpServerRequest.HttpServerRequest
@@ -128,12 +154,11 @@ export const make = (server: Server, latency: Duration.Duration) => {
     const { dialect } = asked.right
     return yield* request.arrayBuffer.pipe(
       Effect.map((body) => new Uint8Array(body)),
-      Effect.tap(() => Effect.sleep(latency)),
-      Effect.map((body) => answer(asked.right, body)),
-      Effect.catchTag(
-        "RequestError",
-        () => Effect.succeed(respondError(dialect, Wire.make("RequestEntityTooLarge", "The body is too large", 413)))
-      ),
+      Effect.mapError(() => Wire.make("RequestEntityTooLarge", "The body is too large, or broke off", 413)),
+      Effect.zipLeft(Effect.interruptible(Effect.sleep(latency))),
+      Effect.flatMap((body) => handle(asked.right, body)),
+      Effect.catchTag("KinesisError", (error) => Effect.fail(Wire.ofKinesisError(error))),
+      Effect.catchAll((error) => Effect.succeed(respondError(dialect, error))),
       Effect.catchAllDefect((defect) =>
         Effect.succeed(respondError(dialect, Wire.make("InternalFailureException", String(defect), 500)))
       )

@@ -90,12 +90,23 @@ const createStream = Operations.make(
   }
 )
 
+const consumersOf = (stream: TestStream.TestStream) =>
+  Array.from(stream.consumers.byName.values()).filter(({ deregisteredAt }) => deregisteredAt === undefined).length
+
 const deleteStream = Operations.make(
   () => Schema.Struct({ ...Input.address, EnforceConsumerDeletion: Input.maybe(Schema.Boolean) }),
   (server, input) =>
-    Either.map(find(server, input, "DeleteStream"), ([stream]) => {
+    Either.flatMap(find(server, input, "DeleteStream"), ([stream]) => {
+      if (consumersOf(stream) > 0 && input.EnforceConsumerDeletion !== true) {
+        return Either.left(
+          Wire.make(
+            "ResourceInUseException",
+            `Stream ${stream.name} has consumers; EnforceConsumerDeletion deletes both`
+          )
+        )
+      }
       Server.deleteStream(server, stream)
-      return Operations.nothing
+      return Either.right(Operations.nothing)
     })
 )
 
@@ -140,7 +151,7 @@ const describeStreamSummary = Operations.make(
         StreamDescriptionSummary: {
           ...commonMembers(stream),
           OpenShardCount: TestStream.openShards(stream).length,
-          ConsumerCount: 0
+          ConsumerCount: consumersOf(stream)
         }
       }
     }))

@@ -41,3 +41,13 @@ export const splitFilter = (
   const [page, ...fields] = Opaque.decode("filtered", token) ?? []
   return page === undefined ? { token, filter: undefined } : { token: page, filter: ShardFilter.fromFields(fields) }
 }
+
+const consumerArn = /^(arn:.+:stream\/[^/]+)\/consumer\/([^/:]+):\d+$/
+
+/** @internal */
+export const streamOfConsumer = (
+  arn: string
+): { readonly stream: string; readonly name: string } | undefined => {
+  const [, stream, name] = consumerArn.exec(arn) ?? []
+  return stream === undefined || name === undefined ? undefined : { stream, name }
+}
