@@ -1,8 +1,8 @@
-/** The published packages and the examples, each after everything that it imports. */
+/** The published packages, the examples and the benches, each after everything that it imports. */
 import { fileURLToPath } from "node:url"
 
 export const root = fileURLToPath(new URL("..", import.meta.url))
 
 export const published = ["packages/core", "packages/dynamo-store", "packages/test-kit"]
 
-export const buildOrder = [...published, "examples"]
+export const buildOrder = [...published, "examples", "bench"]

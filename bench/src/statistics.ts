@@ -1,0 +1,10 @@
+export const median = (values: ReadonlyArray<number>): number => {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const [low = NaN, high = NaN] = [sorted[Math.ceil(sorted.length / 2) - 1], sorted[middle]]
+  return (low + high) / 2
+}
+
+/** From the least to the most, as a part of the median. */
+export const spread = (values: ReadonlyArray<number>): number =>
+  (Math.max(...values) - Math.min(...values)) / median(values)
