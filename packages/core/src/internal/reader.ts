@@ -146,35 +146,18 @@ const openIterator = (
     Effect.catchAll((error) => {
       switch (error.reason) {
         case "NotFound":
-          return missing(context, run, lane, progress, error)
+          return doubted(context, run, lane, progress, error)
         case "InvalidArgument":
           return lane.read._tag === "AfterSequence"
-            ? foreign(context, run, lane, progress, error)
+            ? doubted(context, run, lane, progress, error)
             // A moment that is still to come is refused until it is there.
-            : retry(context, run, progress, error, patientBackoff)
+            : retry(context, run, progress, error)
         default:
           return retry(context, run, progress, error)
       }
     })
   )
 }
-
-/** The position is not accepted. It may be of a stream that was made again: then this run is over with the next sync. */
-const foreign = (
-  context: ReaderContext,
-  run: Run.Run,
-  lane: Lane.Lane,
-  progress: Progress,
-  error: KinesisError
-): Effect.Effect<Progress> =>
-  context.refreshShards(run.stream).pipe(
-    Effect.flatMap(({ list }) =>
-      list.checkpointKey === run.checkpointKey
-        ? refused(context, run, lane, progress)
-        : retry(context, run, progress, error, patientBackoff)
-    ),
-    Effect.catchAll(() => retry(context, run, progress, error))
-  )
 
 /** The position is not accepted any more, while the shard is there: on with the oldest record, and say so. */
 const refused = (
@@ -210,10 +193,11 @@ export const releaseSlices = (budget: Budget, slices: ReadonlyArray<Lane.Slice>)
 const missingTries = 5
 
 /**
- * Stream or shard is not found. A shard that Kinesis does not list either is gone; one that it lists refuses the
- * position. A closed one that is never found, at its beginning either, is gone although it is still listed.
+ * Stream or shard is not found, or the position is refused: a fresh list decides. A shard that Kinesis does not list
+ * either is gone; one that it lists refuses the position. A closed one that is never found, at its beginning either, is
+ * gone although it is still listed.
  */
-const missing = (
+const doubted = (
   context: ReaderContext,
   run: Run.Run,
   lane: Lane.Lane,
@@ -222,17 +206,19 @@ const missing = (
 ): Effect.Effect<Progress> =>
   context.refreshShards(run.stream).pipe(
     Effect.flatMap(({ list, shown }) => {
-      if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error, patientBackoff)
       const { shardId } = run.shard
-      if (!isShown(shown, shardId)) return gone(context, run, lane, progress, list.shards)
+      const isMissing = error.reason === "NotFound"
+      // The stream was made again: this run is over with the next sync.
+      if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error)
+      if (isMissing && !isShown(shown, shardId)) return gone(context, run, lane, progress, list.shards)
       // Of an iterator it says nothing about the position: the next one tells.
-      if (error.operation === "getRecords") return retry(context, run, progress, error, patientBackoff)
+      if (error.operation === "getRecords") return retry(context, run, progress, error)
       if (lane.read._tag === "AfterSequence") return refused(context, run, lane, progress)
-      return progress.failures >= missingTries && Lineage.agreesWithEnd(list.shards, shardId)
+      return isMissing && progress.failures >= missingTries && Lineage.agreesWithEnd(list.shards, shardId)
         ? gone(context, run, lane, progress, list.shards)
-        : retry(context, run, progress, error, patientBackoff)
+        : retry(context, run, progress, error)
     }),
-    Effect.catchAll(() => retry(context, run, progress, error, patientBackoff))
+    Effect.catchAll(() => retry(context, run, progress, error))
   )
 
 const isShown = (shown: ReadonlyArray<Shard>, shardId: string): boolean =>
@@ -402,7 +388,7 @@ const failed = (
         ? Effect.succeed({ ...anew, failures: 1 })
         : retry(context, run, anew, error)
     case "NotFound":
-      return missing(context, run, lane, anew, error)
+      return doubted(context, run, lane, anew, error)
     case "Throttled":
     case "Timeout":
       return retry(context, run, progress, error)
@@ -429,12 +415,11 @@ const retry = (
   { env }: ReaderContext,
   run: Run.Run,
   progress: Progress,
-  error: KinesisError,
-  bounds = boundsOf(error)
+  error: KinesisError
 ): Effect.Effect<Progress> =>
   Effect.gen(function*() {
     const attempt = progress.failures + 1
-    const delay = yield* Backoff.delay(attempt, bounds)
+    const delay = yield* Backoff.delay(attempt, boundsOf(error))
     yield* Ref.set(run.trouble, Option.some(error))
     yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
     yield* env.emit(KinesumerEvent.Retrying({ ...Run.nameOf(run), operation: error.operation, attempt, delay, error }))
