@@ -36,95 +36,94 @@ export const make = (options: {
   /** Background work of the member: readers and hand-overs live at most as long. */
   readonly scope: Scope.Scope
   readonly state: Ref.Ref<Runs>
+  readonly leaving: Ref.Ref<Runs>
   readonly delivery: Delivery
   readonly commit: Committer["commit"]
   readonly read: (run: Run.Run) => Effect.Effect<never>
   /** A hand-over is through: what depends on it can be looked at again. */
   readonly handedOver: Effect.Effect<void>
-}): Effect.Effect<Assignment> =>
-  Effect.gen(function*() {
-    const { delivery, env, scope, state } = options
-    const leaving = yield* Ref.make<Runs>(new Map())
+}): Assignment => {
+  const { delivery, env, leaving, scope, state } = options
 
-    const start = (run: Run.Run): Effect.Effect<void> =>
-      Effect.asVoid(options.read(run).pipe(Effect.forkIn(run.scope), Effect.interruptible))
+  const start = (run: Run.Run): Effect.Effect<void> =>
+    Effect.asVoid(options.read(run).pipe(Effect.forkIn(run.scope), Effect.interruptible))
 
-    const stopReader = (run: Run.Run): Effect.Effect<void> => Scope.close(run.scope, Exit.void)
+  const stopReader = (run: Run.Run): Effect.Effect<void> => Scope.close(run.scope, Exit.void)
 
-    const gauge = Effect.flatMap(Ref.get(state), (runs) => env.gauge(Metrics.shards, runs.size))
+  const gauge = Effect.flatMap(Ref.get(state), (runs) => env.gauge(Metrics.shards, runs.size))
 
-    const end = (run: Run.Run): Effect.Effect<boolean> =>
-      Effect.gen(function*() {
-        const wasOver = (yield* Ref.getAndSet(run.status, "Over")) === "Over"
-        if (wasOver) return false
-        yield* Ref.update(state, without(run))
-        yield* delivery.stopped(run)
-        yield* gauge
-        // Its reader may be the one that asks, so it is not waited for.
-        yield* Effect.forkIn(stopReader(run), scope)
-        return true
-      }).pipe(Effect.uninterruptible)
+  const end = (run: Run.Run): Effect.Effect<boolean> =>
+    Effect.gen(function*() {
+      const wasOver = (yield* Ref.getAndSet(run.status, "Over")) === "Over"
+      if (wasOver) return false
+      yield* Ref.update(state, without(run))
+      yield* delivery.stopped(run)
+      yield* gauge
+      // Its reader may be the one that asks, so it is not waited for.
+      yield* Effect.forkIn(stopReader(run), scope)
+      return true
+    }).pipe(Effect.uninterruptible)
 
-    const drop = (run: Run.Run): Effect.Effect<boolean> =>
-      Effect.uninterruptible(Effect.zipLeft(end(run), Ref.update(leaving, without(run))))
+  const drop = (run: Run.Run): Effect.Effect<boolean> =>
+    Effect.uninterruptible(Effect.zipLeft(end(run), Ref.update(leaving, without(run))))
 
-    /**
-     * Hands a shard over: nothing more of it is delivered, the slice in hand gets one sync interval to be marked, then
-     * the position is written and the lease is given back. What can't be written is delivered again by the next owner.
-     */
-    const handOver = (run: Run.Run): Effect.Effect<void> =>
-      Effect.gen(function*() {
-        yield* stopReader(run)
-        yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval))
-        // A commit that fails tells so itself, and must not keep the next owner waiting.
-        yield* Effect.ignore(options.commit([run]))
-        if (yield* end(run)) yield* release(run)
-        yield* drop(run)
-        yield* options.handedOver
-      }).pipe(
-        Effect.catchAllCause((cause) =>
-          // Closing interrupts it, and does the rest itself.
-          Cause.isInterruptedOnly(cause) ? Effect.interrupt : Effect.zipRight(
-            Effect.zipRight(drop(run), options.handedOver),
-            env.emit(KinesumerEvent.LoopFailed({ loop: `hand-over of ${run.key}`, cause }))
-          )
+  /**
+   * Hands a shard over: nothing more of it is delivered, the slice in hand gets one sync interval to be marked, then
+   * the position is written and the lease is given back. What can't be written is delivered again by the next owner.
+   */
+  const handOver = (run: Run.Run): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      yield* stopReader(run)
+      yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval))
+      // A commit that fails tells so itself, and must not keep the next owner waiting.
+      yield* Effect.ignore(options.commit([run]))
+      if (yield* end(run)) yield* release(run)
+      yield* drop(run)
+      yield* options.handedOver
+    }).pipe(
+      Effect.catchAllCause((cause) =>
+        // Closing interrupts it, and does the rest itself.
+        Cause.isInterruptedOnly(cause) ? Effect.interrupt : Effect.zipRight(
+          Effect.zipRight(drop(run), options.handedOver),
+          env.emit(KinesumerEvent.LoopFailed({ loop: `hand-over of ${run.key}`, cause }))
         )
       )
+    )
 
-    /**
-     * No later sync need look at this stream, so it is tried until it is done. The run counts as leaving until then: a
-     * lease that is on its way back must not be taken for one that is held.
-     */
-    const release = (run: Run.Run): Effect.Effect<void> =>
-      env.store.releaseLeases(env.config.app, env.self, [Run.leaseOf(run)]).pipe(
-        Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
-        Effect.retry(Schedule.spaced(env.config.syncInterval)),
-        Effect.orDie
-      )
+  /**
+   * No later sync need look at this stream, so it is tried until it is done. The run counts as leaving until then: a
+   * lease that is on its way back must not be taken for one that is held.
+   */
+  const release = (run: Run.Run): Effect.Effect<void> =>
+    env.store.releaseLeases(env.config.app, env.self, [Run.leaseOf(run)]).pipe(
+      Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
+      Effect.retry(Schedule.spaced(env.config.syncInterval)),
+      Effect.orDie
+    )
 
-    return {
-      running: Ref.get(state),
-      leaving: Ref.get(leaving),
-      publish: (started, stopped) =>
-        Effect.gen(function*() {
-          yield* Ref.update(state, (runs) => new Map([...without(...stopped)(runs), ...byKey(started)]))
-          yield* Ref.update(leaving, (runs) => new Map([...runs, ...byKey(stopped)]))
-          for (const run of stopped) {
-            yield* Ref.set(run.status, "Leaving")
-            yield* delivery.stopped(run)
-            yield* handOver(run).pipe(Effect.forkIn(scope), Effect.interruptible)
-          }
-          yield* Effect.forEach(started, start, { discard: true })
-          yield* delivery.started
-          yield* gauge
-        }).pipe(Effect.uninterruptible),
-      drop,
-      stopAll: Effect.gen(function*() {
-        const runs = [...(yield* Ref.get(state)).values(), ...(yield* Ref.get(leaving)).values()]
-        yield* Effect.forEach(runs, stopReader, { concurrency: "unbounded", discard: true })
-      })
-    }
-  })
+  return {
+    running: Ref.get(state),
+    leaving: Ref.get(leaving),
+    publish: (started, stopped) =>
+      Effect.gen(function*() {
+        yield* Ref.update(state, (runs) => new Map([...without(...stopped)(runs), ...byKey(started)]))
+        yield* Ref.update(leaving, (runs) => new Map([...runs, ...byKey(stopped)]))
+        for (const run of stopped) {
+          yield* Ref.set(run.status, "Leaving")
+          yield* delivery.stopped(run)
+          yield* handOver(run).pipe(Effect.forkIn(scope), Effect.interruptible)
+        }
+        yield* Effect.forEach(started, start, { discard: true })
+        yield* delivery.started
+        yield* gauge
+      }).pipe(Effect.uninterruptible),
+    drop,
+    stopAll: Effect.gen(function*() {
+      const runs = [...(yield* Ref.get(state)).values(), ...(yield* Ref.get(leaving)).values()]
+      yield* Effect.forEach(runs, stopReader, { concurrency: "unbounded", discard: true })
+    })
+  }
+}
 
 const settled = (run: Run.Run): Effect.Effect<boolean> =>
   Signal.awaitUntil(run.settled, Effect.map(Ref.get(run.lane), (lane) => Lane.isSettled(lane) || undefined))

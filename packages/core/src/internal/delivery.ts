@@ -83,6 +83,8 @@ export const make = (options: {
   readonly budget: Budget
   readonly membership: Membership
   readonly runs: Effect.Effect<ReadonlyMap<string, Run.Run>>
+  /** Runs that are being handed over. */
+  readonly leaving: Effect.Effect<ReadonlyMap<string, Run.Run>>
   /** Some run is processed to its end: there is something to commit at once. */
   readonly finished: Effect.Effect<void>
 }): Effect.Effect<Delivery> =>
@@ -171,19 +173,23 @@ export const make = (options: {
 
     // --- Giving back ------------------------------------------------------------------------------------------------
 
-    /** Changes a lane, and gives the room of what does not wait any more back. */
+    /** Changes a lane, and gives the room of what does not wait any more back. A hand-over may have waited for this. */
     const reset = (run: Run.Run, change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
       Ref.modify(run.lane, (lane) => {
         const next = change(lane)
         return [next.waiting === lane.waiting ? [] : lane.waiting, next]
       }).pipe(
         Effect.flatMap((dropped) => releaseSlices(budget, dropped)),
-        Effect.zipRight(run.room.open),
+        Effect.zipRight(Effect.zipRight(run.room.open, run.settled.open)),
         Effect.uninterruptible
       )
 
     const resetAll = (change: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
       Effect.flatMap(allRuns, Effect.forEach((run) => reset(run, change), { discard: true }))
+
+    /** Nobody comes back for what is in hand of these. */
+    const settleLeaving = Effect.flatMap(options.leaving, (runs) =>
+      Effect.forEach(runs.values(), (run) => reset(run, Lane.rewind), { discard: true }))
 
     /** Consumers of single shards wait for nobody but themselves, so each has its own share of the room. */
     const share = Effect.map(options.runs, ({ size }): Room => ({
@@ -215,6 +221,7 @@ export const make = (options: {
         () =>
           Effect.gen(function*() {
             yield* resetAll(Lane.rewind)
+            yield* settleLeaving
             yield* Ref.set(view, { _tag: "Idle" })
             for (const run of yield* allRuns) {
               if ((yield* Ref.get(run.lane)).waiting.length > 0) {
@@ -258,18 +265,26 @@ export const make = (options: {
       Effect.acquireRelease(
         Effect.flatMap(
           Ref.modify(view, (current) => {
-            if (current._tag !== "Shards" || current.id !== id) return [true, current]
+            if (current._tag !== "Shards" || current.id !== id) {
+              return [true, current]
+            }
             return current.consumed.has(run)
               ? [false, current]
               : [true, { ...current, consumed: new Set(current.consumed).add(run) }]
           }),
-          (consuming) => consuming ? run.room.open : new AlreadyRunning({ view: "shards" })
+          (consuming) =>
+            consuming ? run.room.open : new AlreadyRunning({ view: "shards" })
         ),
         () =>
           Effect.gen(function*() {
             const consumed = yield* Ref.modify(view, (current) =>
               current._tag === "Shards" && current.id === id
-                ? [true, { ...current, consumed: new Set([...current.consumed].filter((other) => other !== run)) }]
+                ? [true, {
+                  ...current,
+                  consumed: new Set([...current.consumed].filter((other) =>
+                    other !== run
+                  ))
+                }]
                 : [false, current])
             // Nobody reads this shard now, so it must not hold room that the others need. Where all of it was handed out
             // what is not marked yet may still be.
@@ -327,9 +342,7 @@ export const make = (options: {
       setPaused: (streamKey, isPaused) =>
         Effect.gen(function*() {
           yield* Ref.update(paused, (keys) => {
-            const others = [...keys].filter((key) =>
-              key !== streamKey
-            )
+            const others = [...keys].filter((key) => key !== streamKey)
             return new Set(isPaused ? [...others, streamKey] : others)
           })
           for (const run of yield* allRuns) {
@@ -362,7 +375,6 @@ export const make = (options: {
           ready.delete(run)
           yield* reset(run, Lane.drop)
           yield* run.arrival.open
-          if (Lane.isSettled(yield* Ref.get(run.lane))) yield* run.settled.open
         }),
       finish: (error) =>
         Effect.gen(function*() {

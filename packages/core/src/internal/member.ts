@@ -114,6 +114,7 @@ export const make = (
     const membership = yield* Membership.make(env, streams.map(({ key }) => key))
     const budget = Budget.make({ records: config.bufferSize, bytes: config.bufferBytes })
     const state = yield* Ref.make<Assignment.Runs>(new Map())
+    const leaving = yield* Ref.make<Assignment.Runs>(new Map())
     const seen = yield* Ref.make<Sync.Seen>({
       streams,
       lists: new Map(),
@@ -195,6 +196,7 @@ export const make = (
       budget,
       membership,
       runs: Ref.get(state),
+      leaving: Ref.get(leaving),
       finished: Effect.asVoid(commitSoon.open)
     })
     const refresher = yield* Refresher.make({ env, membership, seen, changed: Effect.asVoid(syncSoon.open) })
@@ -214,10 +216,11 @@ export const make = (
         )
     }
 
-    const assignment = yield* Assignment.make({
+    const assignment = Assignment.make({
       env,
       scope: work,
       state,
+      leaving,
       delivery,
       commit: committer.commit,
       read: (run) =>

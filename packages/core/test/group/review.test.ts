@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { StateStoreError } from "@kinesumer/core"
 import type { KinesisClient, StateStore } from "@kinesumer/core"
-import { Deferred, Effect, Exit, Option, Ref, Stream, TestClock } from "effect"
+import { Deferred, Effect, Exit, Fiber, Option, Ref, Stream, TestClock } from "effect"
 import { datas, member, names, pass, putTo, row, shardId, until, type World, world } from "./support.js"
 
 type Store = StateStore.StateStore["Type"]
@@ -142,6 +142,36 @@ describe("leases", () => {
       yield* Ref.set(broken, false)
       yield* pass(5)
       assert.isTrue(Option.isNone(Option.flatMap(yield* row(w, shardId(0), "payments"), ({ owner }) => owner)))
+    }))
+
+  it.scoped("of a shard whose slice is in hand go free as soon as nobody can mark it any more", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders" })
+      yield* w.kinesis.createStream({ name: "payments" })
+      const ownerOf = Effect.map(row(w, shardId(0)), Option.flatMap(({ owner }) => owner))
+      for (const view of ["records", "shards"] as const) {
+        const m = yield* member(w, { streams: ["orders", "payments"], syncInterval: "3 seconds" })
+        yield* putTo(w, "orders", shardId(0), [view])
+        const handed = yield* Effect.makeLatch(false)
+        const handle = () => Effect.zipRight(handed.open, Effect.never)
+        const fiber = yield* Effect.fork(
+          view === "records"
+            ? Stream.runForEach(m.service.records, handle)
+            : Stream.runDrain(Stream.flatMap(m.service.shards, (shard) => Stream.mapEffect(shard.records, handle), {
+              concurrency: "unbounded"
+            }))
+        )
+        yield* pass(2)
+        yield* handed.await
+        yield* m.service.refresh(["payments"])
+        yield* pass(1)
+        assert.isTrue(Option.isSome(yield* ownerOf))
+        yield* Fiber.interrupt(fiber)
+        yield* pass(0.2)
+        assert.isTrue(Option.isNone(yield* ownerOf))
+        yield* m.close
+      }
     }))
 
   it.scoped("that are being given back are not taken for held ones, when the stream comes back meanwhile", () =>
