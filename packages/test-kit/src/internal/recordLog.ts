@@ -18,7 +18,8 @@ export interface Block {
   /** The place of the first record. */
   readonly first: number
   readonly records: Array<StoredRecord>
-  bytes: number
+  /** How large the records are up to and including each one. */
+  readonly sizes: Array<number>
 }
 
 /** @internal */
@@ -27,8 +28,6 @@ export interface StoredRecord {
   readonly partitionKey: string
   readonly data: Uint8Array
   readonly arrival: number
-  /** What counts against the limits: data and partition key, in bytes. */
-  readonly size: number
 }
 
 const blockRecords = 512
@@ -40,17 +39,21 @@ const blockBytes = 256 * 1024
 export const make = (): RecordLog => ({ blocks: [], first: 0, next: 0 })
 
 /** @internal */
-export const isFull = (block: Block): boolean => block.records.length >= blockRecords || block.bytes >= blockBytes
+export const isFull = ({ records, sizes }: Block): boolean =>
+  records.length >= blockRecords || (sizes.at(-1) ?? 0) >= blockBytes
+
+/** What counts against the limits. */
+const sizeOf = ({ data, partitionKey }: StoredRecord): number => data.byteLength + Buffer.byteLength(partitionKey)
 
 /** @internal */
 export const append = (log: RecordLog, record: StoredRecord): void => {
   let block = log.blocks.at(-1)
   if (block === undefined || isFull(block)) {
-    block = { first: log.next, records: [], bytes: 0 }
+    block = { first: log.next, records: [], sizes: [] }
     log.blocks.push(block)
   }
+  block.sizes.push((block.sizes.at(-1) ?? 0) + sizeOf(record))
   block.records.push(record)
-  block.bytes += record.size
   log.next++
 }
 
@@ -93,6 +96,32 @@ export const parts = (
     if (from < to) found.push({ block, from, to })
   }
   return found
+}
+
+/**
+ * How many records from a place on have at most `maxBytes` together, or are a single one; and their bytes.
+ *
+ * @internal
+ */
+export const fit = (
+  log: RecordLog,
+  start: number,
+  limit: number,
+  maxBytes: number
+): { readonly count: number; readonly bytes: number } => {
+  let count = 0
+  let bytes = 0
+  for (const { block: { sizes }, from, to } of parts(log, start, start + limit)) {
+    const before = sizes[from - 1] ?? 0
+    const sizeTo = (end: number) => (sizes[end - 1] ?? 0) - before
+    let end = to
+    while (end > from && bytes + sizeTo(end) > maxBytes) end--
+    if (count === 0 && end === from) end = from + 1
+    count += end - from
+    bytes += sizeTo(end)
+    if (end < to) break
+  }
+  return { count, bytes }
 }
 
 /** @internal */

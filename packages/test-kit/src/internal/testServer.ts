@@ -317,7 +317,7 @@ const admit = (server: Server, shard: TestShard.TestShard, where: Where): Result
 }
 
 /**
- * An answer of `GetRecords`, with the records as they are kept.
+ * An answer of `GetRecords`, which tells the places of its records.
  *
  * @internal
  */
@@ -388,7 +388,7 @@ export const getRecords = (
   where: Where
 ): Result<GetRecordsResult> =>
   Either.map(readPage(server, shardId, options, where), (page) => ({
-    records: page.records.map(TestShard.toRawRecord),
+    records: TestShard.recordsOf(page.shard, page).map(TestShard.toRawRecord),
     nextIterator: Option.fromNullable(page.nextIterator),
     millisBehindLatest: Option.some(page.millisBehindLatest),
     childShards: page.children.map((child) => ({ ...TestShard.toShard(child), closed: false }))

@@ -114,7 +114,6 @@ const pageBytes = 10 * 1024 * 1024
 
 /** @internal */
 export interface Page {
-  readonly records: ReadonlyArray<StoredRecord>
   /** The place of the first record. */
   readonly first: number
   /** The place after the last one. */
@@ -123,19 +122,16 @@ export interface Page {
 }
 
 /**
- * The records from a place on: at most `limit`, and at most `maxBytes` or a single one. Defaults to 10 MiB.
+ * Where the records from a place on end: at most `limit`, and at most `maxBytes` or a single one. Defaults to 10 MiB.
  *
  * @internal
  */
 export const page = (shard: TestShard, place: number, limit: number, maxBytes = pageBytes): Page => {
   const first = Math.max(shard.log.first, place)
-  const all = RecordLog.slice(shard.log, first, first + limit)
-  let bytes = 0
-  let count = 0
-  for (const { size } of all) {
-    if (count > 0 && bytes + size > maxBytes) break
-    bytes += size
-    count++
-  }
-  return { records: count === all.length ? all : all.slice(0, count), first, next: first + count, bytes }
+  const { bytes, count } = RecordLog.fit(shard.log, first, limit, maxBytes)
+  return { first, next: first + count, bytes }
 }
+
+/** @internal */
+export const recordsOf = (shard: TestShard, { first, next }: Page): ReadonlyArray<StoredRecord> =>
+  RecordLog.slice(shard.log, first, next)

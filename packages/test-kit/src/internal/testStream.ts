@@ -129,8 +129,7 @@ const append = (shard: Shard.TestShard, stream: TestStream, put: Put, now: numbe
     return refuse(where, "InvalidArgument", `A partition key has 1 to 256 characters, not ${put.partitionKey.length}`)
   }
   const sequenceNumber = stream.numbers.next(shard.index)
-  const size = put.data.byteLength + Buffer.byteLength(put.partitionKey)
-  RecordLog.append(shard.log, { ...put, sequenceNumber, arrival: now, size })
+  RecordLog.append(shard.log, { ...put, sequenceNumber, arrival: now })
   Shard.wake(shard)
   return Either.right({ shardId: shard.shardId, sequenceNumber })
 }

@@ -19,7 +19,7 @@ import * as TestShard from "./testShard.js"
 import * as TestStream from "./testStream.js"
 
 /**
- * An event of a subscription, with the records as they are kept.
+ * An event of a subscription, which tells the places of its records.
  *
  * @internal
  */
@@ -131,6 +131,9 @@ const check = (server: Server, { consumer, shard, stream, where }: Subscription)
       : refuse(where, "NotFound", `Consumer ${consumer.arn} was deregistered`)
   })
 
+const lastOf = ({ log }: TestShard.TestShard, { first, next }: TestShard.Page) =>
+  next > first ? RecordLog.at(log, next - 1) : undefined
+
 const read = (server: Server, subscription: Subscription): Step => {
   const { shard, stream } = subscription
   const now = server.now()
@@ -138,7 +141,7 @@ const read = (server: Server, subscription: Subscription): Step => {
   const unread = RecordLog.at(shard.log, page.next)
   const ended = shard.closedAt !== undefined && unread === undefined
   const due = subscription.lastEventAt + silence
-  if (page.records.length === 0 && !ended && now < due) {
+  if (page.next === page.first && !ended && now < due) {
     return { until: Math.min(due, subscription.startedAt + lifetime) }
   }
   subscription.place = page.next
@@ -148,7 +151,7 @@ const read = (server: Server, subscription: Subscription): Step => {
     ...page,
     shard,
     // Without records it is a number that no record has, as AWS's is.
-    continuation: ended ? undefined : page.records.at(-1)?.sequenceNumber ?? stream.numbers.next(shard.index),
+    continuation: ended ? undefined : lastOf(shard, page)?.sequenceNumber ?? stream.numbers.next(shard.index),
     millisBehindLatest: unread === undefined ? 0 : Math.max(1, now - unread.arrival),
     children: ended ? TestStream.childrenOf(stream, shard) : []
   }
@@ -218,7 +221,7 @@ export const subscribe = (
 
 /** @internal */
 export const toSubscriptionEvent = (event: Event): SubscriptionEvent => ({
-  records: event.records.map(TestShard.toRawRecord),
+  records: TestShard.recordsOf(event.shard, event).map(TestShard.toRawRecord),
   continuation: Option.fromNullable(event.continuation),
   millisBehindLatest: Option.some(event.millisBehindLatest),
   childShards: event.children.map((child) => ({ ...TestShard.toShard(child), closed: false }))

@@ -47,7 +47,7 @@ const make = (options: {
     withRecords: (records, count, rest) => {
       // Less than 24 members: one byte says how many there are.
       const members = encode(plain(rest, ofTime)).subarray(1)
-      return Buffer.concat([opening, arrayOpening(count), ...records, members, closing])
+      return [opening, arrayOpening(count), ...records, members, closing]
     }
   }
 }

@@ -31,8 +31,12 @@ export interface Format {
   readonly encode: (members: Members) => Uint8Array
   /** A record, and what stands between it and the next one. */
   readonly encodeRecord: (record: StoredRecord) => Uint8Array
-  /** An answer with `Records`, whose bytes are there already, and at least one further member. */
-  readonly withRecords: (records: ReadonlyArray<Uint8Array>, count: number, rest: Members) => Uint8Array
+  /** The parts of an answer with `Records`, whose bytes are there already, and at least one further member. */
+  readonly withRecords: (
+    records: ReadonlyArray<Uint8Array>,
+    count: number,
+    rest: Members
+  ) => ReadonlyArray<Uint8Array>
 }
 
 /**

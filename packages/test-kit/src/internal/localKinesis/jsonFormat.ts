@@ -29,11 +29,11 @@ export const json: Format = {
   },
   withRecords: (records, _count, rest) => {
     const last = records.at(-1)
-    return Buffer.concat([
+    return [
       opening,
       ...records.slice(0, -1),
       ...last === undefined ? [] : [last.subarray(0, -1)],
       Buffer.from(`],${JSON.stringify(plain(rest, seconds)).slice(1)}`)
-    ])
+    ]
   }
 }

@@ -4,6 +4,7 @@
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type { KinesisError } from "@kinesumer/core/KinesisError"
+import * as Chunk from "effect/Chunk"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -105,10 +106,18 @@ export const make = (server: Server, latency: Duration.Duration) => {
       headers: headersOf(dialect)
     })
 
+  /** The kept bytes go out as they are: joining them would cost more than all else. */
+  const respondParts = (dialect: Dialect, parts: ReadonlyArray<Uint8Array>) =>
+    HttpServerResponse.stream(Stream.fromChunk(Chunk.unsafeFromArray(parts)), {
+      contentType: dialect.format.contentType,
+      contentLength: parts.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      headers: headersOf(dialect)
+    })
+
   const respondError = (dialect: Dialect, { code, message, status }: WireError) =>
     respond(dialect, status, dialect.format.encode({ __type: code, message }))
 
-  const withRecords = ({ format, recordBytes }: Dialect, page: Page | Event, members: Members): Uint8Array =>
+  const withRecords = ({ format, recordBytes }: Dialect, page: Page | Event, members: Members) =>
     format.withRecords(recordBytes(page.shard.log, page.first, page.next), page.next - page.first, members)
 
   /** The first frame comes at once, as clients wait for it. A failure is the last one. */
@@ -118,11 +127,11 @@ export const make = (server: Server, latency: Duration.Duration) => {
       EventStream.event(
         format,
         "SubscribeToShardEvent",
-        withRecords(dialect, event, {
+        Buffer.concat(withRecords(dialect, event, {
           ContinuationSequenceNumber: event.continuation,
           MillisBehindLatest: event.millisBehindLatest,
           ChildShards: event.continuation === undefined ? event.children.map(childMembers) : undefined
-        })
+        }))
       ))
     return HttpServerResponse.stream(
       Stream.succeed(EventStream.event(format, "initial-response", format.encode({}))).pipe(
@@ -143,7 +152,7 @@ export const make = (server: Server, latency: Duration.Duration) => {
       const { events, members, page } = yield* dialect.operations.get(operation)?.(server, input) ??
         Either.right(nothing)
       if (events !== undefined) return respondEvents(dialect, yield* events)
-      if (page !== undefined) return respond(dialect, 200, withRecords(dialect, page, members ?? {}))
+      if (page !== undefined) return respondParts(dialect, withRecords(dialect, page, members ?? {}))
       return respond(dialect, 200, members === undefined ? new Uint8Array(0) : encode(members))
     })
 
