@@ -10,8 +10,13 @@ import * as Records from "./records.js"
 const Iterator = Schema.Struct({ ShardIterator: Schema.String })
 const Page = Schema.Struct({ Records: Schema.Array(Schema.Unknown), NextShardIterator: Schema.String })
 
-const ask = <A, I>(form: Forms.Form, request: RawClient.Request, schema: Schema.Schema<A, I>) =>
-  RawClient.fetch(request).pipe(
+const ask = <A, I>(
+  form: Forms.Form,
+  connection: RawClient.Connection,
+  request: RawClient.Request,
+  schema: Schema.Schema<A, I>
+) =>
+  RawClient.fetch(connection, request).pipe(
     Effect.flatMap((answer) =>
       Effect.map(
         Schema.decodeUnknown(schema)(form.decode(answer)),
@@ -24,17 +29,18 @@ const ask = <A, I>(form: Forms.Form, request: RawClient.Request, schema: Schema.
 /** The requests for all pages, each of which is asked for once: from then on the server has their bytes. */
 const warmUp = (form: Forms.Form, port: number) =>
   Effect.gen(function*() {
-    const begin = Forms.request(form, port, "GetShardIterator", {
+    const connection = yield* RawClient.connect(port)
+    const begin = Forms.request(form, "GetShardIterator", {
       StreamName: Records.stream,
       ShardId: Records.shardId,
       ShardIteratorType: "TRIM_HORIZON"
     })
-    let iterator = (yield* ask(form, begin, Iterator)).decoded.ShardIterator
+    let iterator = (yield* ask(form, connection, begin, Iterator)).decoded.ShardIterator
     const requests: Array<RawClient.Request> = []
     let bytes = 0
     for (let page = 0; page < Records.pages; page++) {
-      const request = Forms.request(form, port, "GetRecords", { ShardIterator: iterator, Limit: Records.pageSize })
-      const { decoded, length } = yield* ask(form, request, Page)
+      const request = Forms.request(form, "GetRecords", { ShardIterator: iterator, Limit: Records.pageSize })
+      const { decoded, length } = yield* ask(form, connection, request, Page)
       if (decoded.Records.length !== Records.pageSize) {
         return yield* new BenchFailed({ message: `page ${page} has ${decoded.Records.length} records` })
       }
@@ -48,29 +54,38 @@ const warmUp = (form: Forms.Form, port: number) =>
 const seconds = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos) / 1e9)
 
 /** The server answers one request while the bytes of another are read. */
-const concurrency = 2
+const connections = 2
 const pagesARound = 100
 
+interface Rival {
+  readonly name: string
+  readonly port: number
+  readonly requests: ReadonlyArray<RawClient.Request>
+}
+
 /** Records a second, while the requests are repeated for a round. */
-const round = (requests: ReadonlyArray<RawClient.Request>) =>
+const round = ({ port, requests }: Rival) =>
   Effect.gen(function*() {
+    const lanes = yield* Effect.replicateEffect(RawClient.connect(port), connections)
     const begin = yield* seconds
-    yield* Effect.forEach(
-      Array.from({ length: pagesARound }, (_, index) => requests[index % requests.length]),
-      (request) => request === undefined ? Effect.void : RawClient.measure(request),
-      { concurrency, discard: true }
-    )
-    return pagesARound * Records.pageSize / ((yield* seconds) - begin)
-  })
+    yield* Effect.forEach(lanes, (lane) =>
+      Effect.forEach(
+        Array.from({ length: pagesARound }, (_, index) => requests[index % requests.length]),
+        (request) => request === undefined ? Effect.void : lane(request),
+        { discard: true }
+      ), { concurrency: "unbounded", discard: true })
+    return connections * pagesARound * Records.pageSize / ((yield* seconds) - begin)
+  }).pipe(Effect.scoped)
 
 const rivals = (form: Forms.Form, port: number) =>
   Effect.gen(function*() {
     const { length, requests } = yield* warmUp(form, port)
     const bytesPort = yield* ChildServer.start("localKinesis/bytesServer.js", { LENGTH: `${length}` })
-    return [
-      { name: `${form.name}, LocalKinesis`, requests },
-      { name: `${form.name}, the same bytes`, requests: requests.map((request) => ({ ...request, port: bytesPort })) }
+    const rivals: ReadonlyArray<Rival> = [
+      { name: `${form.name}, LocalKinesis`, port, requests },
+      { name: `${form.name}, the same bytes`, port: bytesPort, requests }
     ]
+    return rivals
   })
 
 export const localKinesis: Bench = {
@@ -81,9 +96,9 @@ export const localKinesis: Bench = {
       const port = yield* ChildServer.start("localKinesis/kinesisServer.js")
       const all = (yield* Effect.forEach(Forms.forms, (form) => rivals(form, port))).flat()
       const measured = new Map<string, Array<number>>(all.map(({ name }) => [name, []]))
-      yield* Effect.forEach(all, ({ requests }) => round(requests), { discard: true })
+      yield* Effect.forEach(all, round, { discard: true })
       for (let index = 0; index < rounds; index++) {
-        for (const { name, requests } of all) measured.get(name)?.push(yield* round(requests))
+        for (const rival of all) measured.get(rival.name)?.push(yield* round(rival))
       }
       const series: ReadonlyArray<Series> = all.map(({ name }) => ({
         name,

@@ -24,8 +24,7 @@ export const forms: ReadonlyArray<Form> = [
   }
 ]
 
-export const request = (form: Form, port: number, operation: string, input: object): RawClient.Request => ({
-  port,
+export const request = (form: Form, operation: string, input: object): RawClient.Request => ({
   headers: { "content-type": form.contentType, "x-amz-target": `Kinesis_20131202.${operation}` },
   body: form.encode(input)
 })
