@@ -3,7 +3,7 @@ import * as KinesisClient from "@kinesumer/core/KinesisClient"
 import * as Position from "@kinesumer/core/Position"
 import type { Shard } from "@kinesumer/core/Shard"
 import * as LocalServers from "@kinesumer/test-kit/LocalServers"
-import { Chunk, type Context, DateTime, Effect, Layer, Option, Order, Stream } from "effect"
+import { Chunk, type Context, DateTime, Effect, Fiber, Layer, Option, Order, Queue, Schedule, Stream } from "effect"
 import * as KinesisAdmin from "../utils/kinesisAdmin.js"
 
 const region = "us-east-1"
@@ -223,6 +223,61 @@ layer(ClientLive, { excludeTestServices: true, timeout: "30 seconds" })("Kinesis
       // Kinesis itself would call it an invalid argument.
       const bad = yield* Effect.flip(client.getRecords(stream, shard(0), { iterator: "bad", limit: 1 }))
       assert.strictEqual(bad.reason, "Unavailable", bad.message)
+    }))
+
+  it.scoped("registers consumers, and pushes records to them until they are left", () =>
+    Effect.gen(function*() {
+      const { admin, client } = yield* setUp
+      yield* admin.createStream("pushed", 1)
+      const stream = called("pushed")
+      const { arn } = yield* client.describeStream(stream)
+      const named = (name: string) =>
+        client.describeConsumer(arn, name).pipe(
+          Effect.delay("10 millis"),
+          Effect.repeat({ until: ({ status }) => status === "ACTIVE" })
+        )
+
+      const registered = yield* client.registerConsumer(arn, "reader")
+      assert.strictEqual(registered.name, "reader")
+      assert.strictEqual((yield* Effect.flip(client.registerConsumer(arn, "reader"))).reason, "ResourceInUse")
+      const consumer = yield* named("reader")
+      assert.strictEqual(consumer.arn, registered.arn)
+      const { consumers } = yield* client.listConsumers(arn, Option.none())
+      assert.deepStrictEqual(consumers.map(({ name }) => name), ["reader"])
+      assert.strictEqual((yield* Effect.flip(client.describeConsumer(arn, "writer"))).reason, "NotFound")
+
+      const first = yield* admin.put("pushed", "key", bytes("a"))
+      yield* admin.put("pushed", "key", bytes("b"))
+      const subscribe = (position: Position.Position) =>
+        client.subscribeToShard(stream, shard(0), { consumerArn: consumer.arn, position }).pipe(
+          Stream.flatMap(({ records }) => Stream.fromIterable(records.map(text)))
+        )
+      const seen = yield* Queue.unbounded<string>()
+      const fiber = yield* Effect.fork(
+        Stream.runForEach(subscribe(Position.trimHorizon), (text) => Queue.offer(seen, text))
+      )
+      assert.strictEqual(yield* Queue.take(seen), "a")
+      assert.strictEqual(yield* Queue.take(seen), "b")
+      yield* admin.put("pushed", "key", bytes("c"))
+      assert.strictEqual(yield* Queue.take(seen), "c")
+      yield* Fiber.interrupt(fiber)
+
+      // The server learns some seconds later who has left.
+      const next = yield* subscribe(Position.afterSequence(first.sequenceNumber)).pipe(
+        Stream.take(2),
+        Stream.runCollect,
+        Effect.retry({ while: ({ reason }) => reason === "ResourceInUse", schedule: Schedule.spaced("100 millis") }),
+        Effect.timeout("20 seconds")
+      )
+      assert.deepStrictEqual(Chunk.toReadonlyArray(next), ["b", "c"])
+
+      yield* client.deregisterConsumer(arn, "reader")
+      yield* client.describeConsumer(arn, "reader").pipe(
+        Effect.delay("10 millis"),
+        Effect.forever,
+        Effect.flip,
+        Effect.tap(({ reason }) => assert.strictEqual(reason, "NotFound"))
+      )
     }))
 
   it.scoped("resolves the region that it speaks to", () =>
