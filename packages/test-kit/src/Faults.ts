@@ -31,15 +31,19 @@ export {
   delay,
   die,
   dropAnswer,
+  endEvents,
   fail,
+  failEvents,
   failItems,
   hang,
   hangAfter,
+  hangEvents,
   hold,
   holdItems,
   loseItems,
   redirect,
   rewrite,
+  rewriteEvents,
   stale,
   twice
 } from "./internal/faultActions.js"
@@ -51,6 +55,7 @@ export type {
   Args,
   Call,
   CommonAction,
+  Completed,
   Failure,
   KinesisOperation,
   Match,
@@ -59,6 +64,8 @@ export type {
   Reason,
   Rule,
   StoreOperation,
+  StreamAction,
+  StreamOperation,
   When,
   Where
 } from "./internal/faultModel.js"
@@ -105,7 +112,7 @@ export class Faults extends Context.Tag("@kinesumer/test-kit/Faults")<Faults, {
   /** Ends all faults. */
   readonly healAll: Effect.Effect<void>
 
-  /** All calls, oldest first, those that have no answer yet included. */
+  /** All calls, oldest first, those that have no answer yet included; none without a log. */
   readonly calls: Effect.Effect<ReadonlyArray<AnyCall>>
 
   /** The calls of one operation, oldest first. */
@@ -121,37 +128,65 @@ export class Faults extends Context.Tag("@kinesumer/test-kit/Faults")<Faults, {
 }>() {}
 
 /**
+ * @since 0.1.0
+ * @category options
+ */
+export interface Options {
+  /** Decides on which calls a rule with a `chance` acts: the same ones for the same order of calls. Defaults to 0. */
+  readonly seed?: number | undefined
+  /** Whether calls are kept in the log, which grows with each of them. Defaults to `true`. */
+  readonly log?: boolean | undefined
+}
+
+/**
  * Makes a control of its own, without rules.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const make: Effect.Effect<Faults["Type"]> = Effect.sync(() => {
-  const engine = FaultEngine.make()
-  const addStore = (match: MatchSome<StoreOperation>, action: CommonAction<"listMembers">) =>
-    Effect.sync(() => engine.addStore(match, action))
-  return Faults.of({
-    add: (match, action) => Effect.sync(() => engine.add(match.on, match, action)),
-    addKinesis: (match, action) => Effect.sync(() => engine.addKinesis(match, action)),
-    addStore,
-    partition: (member, how = "fail") =>
-      addStore({ member }, how === "fail" ? Actions.fail("Unavailable") : Actions.hold),
-    healAll: engine.healAll,
-    calls: Effect.sync(engine.calls),
-    callsOf: (operation, where = {}) => Effect.sync(() => engine.callsOf(operation, where)),
-    clearCalls: Effect.sync(engine.clearCalls),
-    wrapKinesis: (client, member) => FaultyClients.kinesis(engine, client, member),
-    wrapStateStore: (store, member) => FaultyClients.stateStore(engine, store, member)
+export const makeWith = (options: Options): Effect.Effect<Faults["Type"]> =>
+  Effect.sync(() => {
+    const engine = FaultEngine.make({ seed: options.seed ?? 0, log: options.log ?? true })
+    const addStore = (match: MatchSome<StoreOperation>, action: CommonAction<"listMembers">) =>
+      Effect.sync(() => engine.addStore(match, action))
+    return Faults.of({
+      add: (match, action) => Effect.sync(() => engine.add(match.on, match, action)),
+      addKinesis: (match, action) => Effect.sync(() => engine.addKinesis(match, action)),
+      addStore,
+      partition: (member, how = "fail") =>
+        addStore({ member }, how === "fail" ? Actions.fail("Unavailable") : Actions.hold),
+      healAll: engine.healAll,
+      calls: Effect.sync(engine.calls),
+      callsOf: (operation, where = {}) => Effect.sync(() => engine.callsOf(operation, where)),
+      clearCalls: Effect.sync(engine.clearCalls),
+      wrapKinesis: (client, member) => FaultyClients.kinesis(engine, client, member),
+      wrapStateStore: (store, member) => FaultyClients.stateStore(engine, store, member)
+    })
   })
-})
 
 /**
- * One control for all members of a test.
+ * `makeWith` with the defaults.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make: Effect.Effect<Faults["Type"]> = makeWith({})
+
+/**
+ * One control for all members of a test. Bind the result: each call makes a layer, and so a control, of its own.
  *
  * @since 0.1.0
  * @category layers
  */
-export const layer: Layer.Layer<Faults> = Layer.effect(Faults, make)
+export const layerWith = (options: Options): Layer.Layer<Faults> => Layer.effect(Faults, makeWith(options))
+
+/**
+ * `layerWith` with the defaults.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<Faults> = layerWith({})
 
 /**
  * Puts the faults before a Kinesis. Give each member a layer of its own, with its label.

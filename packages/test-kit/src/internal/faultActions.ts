@@ -28,7 +28,8 @@ export function fail(failure: AnyReason | AnyError) {
 }
 
 /**
- * The call takes effect, but its answer is lost: the member gets an error. Defaults to one of reason `Timeout`.
+ * The call takes effect, but its answer is lost: the member gets an error. Defaults to one of reason `Timeout`. A
+ * subscription has taken effect with its first event, which is lost as well.
  *
  * @since 0.1.0
  * @category actions
@@ -51,7 +52,8 @@ const toFailure = (failure: AnyReason | AnyError) =>
 export const die = (defect: unknown): Model.Die => ({ _tag: "Die", defect })
 
 /**
- * The call takes longer, `before` it takes effect or `after`. Defaults to `before`.
+ * The call takes longer, `before` it takes effect or `after`. Defaults to `before`. Of a subscription it is the first
+ * event that comes later.
  *
  * @since 0.1.0
  * @category actions
@@ -96,7 +98,7 @@ export const twice: Model.Twice = { _tag: "Twice" }
 
 /**
  * The call does not reach the service. The member gets the last true answer to such a call of its own (the same
- * operation, app, stream and shards) again. The first call of its kind is not touched.
+ * operation, app, stream and shards) again. The first call of its kind is not touched, nor is a subscription.
  *
  * @since 0.1.0
  * @category actions
@@ -104,7 +106,7 @@ export const twice: Model.Twice = { _tag: "Twice" }
 export const stale: Model.Stale = { _tag: "Stale" }
 
 /**
- * The answer is changed on its way to the member.
+ * The answer is changed on its way to the member; of a subscription, each event.
  *
  * @since 0.1.0
  * @category actions
@@ -113,6 +115,69 @@ export const rewrite = <O extends Model.Operation>(rewrite: Model.Rewrite<O>["re
   _tag: "Rewrite",
   rewrite
 })
+
+interface BreakOptions {
+  /** How many events come before. Defaults to 0. */
+  readonly after?: number | undefined
+}
+
+/**
+ * Of `subscribeToShard`: the subscription begins, and fails after some events, as when its connection breaks or another
+ * one takes over.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export function failEvents<const R extends KinesisErrorReason>(
+  reason: R,
+  options?: BreakOptions
+): Model.Break<Model.NamedFailure<R>>
+export function failEvents(error: KinesisError, options?: BreakOptions): Model.Break<Model.GivenFailure<KinesisError>>
+export function failEvents(
+  failure: KinesisErrorReason | KinesisError,
+  options: BreakOptions = {}
+): Model.Break<Model.NamedFailure<KinesisErrorReason> | Model.GivenFailure<KinesisError>> {
+  return {
+    _tag: "Break",
+    after: options.after ?? 0,
+    how: typeof failure === "string" ? { _tag: "Named", reason: failure } : { _tag: "Given", error: failure }
+  }
+}
+
+/**
+ * Of `subscribeToShard`: the subscription begins, and ends after some events, as it does after 5 minutes.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export const endEvents = (options: BreakOptions = {}): Model.Break<never> => ({
+  _tag: "Break",
+  after: options.after ?? 0,
+  how: "end"
+})
+
+/**
+ * Of `subscribeToShard`: the subscription begins, and is silent after some events: neither events nor an end come. It
+ * lives on in the service, and can be interrupted.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export const hangEvents = (options: BreakOptions = {}): Model.Break<never> => ({
+  _tag: "Break",
+  after: options.after ?? 0,
+  how: "hang"
+})
+
+/**
+ * Of `subscribeToShard`: each event is replaced by none, one or several.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export const rewriteEvents = (
+  rewrite: Model.RewriteEvents<"subscribeToShard">["rewrite"]
+): Model.RewriteEvents<"subscribeToShard"> => ({ _tag: "RewriteEvents", rewrite })
 
 /**
  * The service is asked something else than the member asked.

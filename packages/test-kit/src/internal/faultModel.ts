@@ -7,6 +7,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import type * as Option from "effect/Option"
+import type * as Stream from "effect/Stream"
 
 type Services = KinesisClient["Type"] & StateStore["Type"]
 
@@ -43,12 +44,30 @@ export type Args<O extends Operation> = Services[O] extends (...args: infer A) =
 type Result<O extends Operation> = Services[O] extends (...args: infer _) => infer R ? R : Services[O]
 
 /**
- * What an operation answers.
+ * An operation that answers with a stream.
  *
  * @since 0.1.0
  * @category operations
  */
-export type Answer<O extends Operation> = Result<O> extends Effect.Effect<infer A, infer _> ? A : never
+export type StreamOperation = "subscribeToShard"
+
+/**
+ * What an operation answers; of a stream, one of its events.
+ *
+ * @since 0.1.0
+ * @category operations
+ */
+export type Answer<O extends Operation> = Result<O> extends Effect.Effect<infer A, infer _> ? A
+  : Result<O> extends Stream.Stream<infer A, infer _> ? A
+  : never
+
+/**
+ * What a call ends with: its answer, but `undefined` of a stream.
+ *
+ * @since 0.1.0
+ * @category operations
+ */
+export type Completed<O extends Operation> = Answer<O> | (O extends StreamOperation ? undefined : never)
 
 /**
  * What an operation fails with.
@@ -56,7 +75,9 @@ export type Answer<O extends Operation> = Result<O> extends Effect.Effect<infer 
  * @since 0.1.0
  * @category operations
  */
-export type Failure<O extends Operation> = Result<O> extends Effect.Effect<infer _, infer E> ? E : never
+export type Failure<O extends Operation> = Result<O> extends Effect.Effect<infer _, infer E> ? E
+  : Result<O> extends Stream.Stream<infer _, infer E> ? E
+  : never
 
 /**
  * The reasons that the error of an operation can have.
@@ -116,6 +137,8 @@ export interface When {
   readonly from?: number | undefined
   /** So many times, no more. */
   readonly times?: number | undefined
+  /** On those that are left with this probability, from 0 to 1. The seed of the control decides on which. */
+  readonly chance?: number | undefined
 }
 
 /**
@@ -267,6 +290,41 @@ export interface Items<I, A> {
 }
 
 /**
+ * @since 0.1.0
+ * @category actions
+ */
+export interface Break<F> {
+  readonly _tag: "Break"
+  /** How many events come before. */
+  readonly after: number
+  readonly how: "end" | "hang" | F
+}
+
+/**
+ * @since 0.1.0
+ * @category actions
+ */
+export interface RewriteEvents<O extends StreamOperation> {
+  readonly _tag: "RewriteEvents"
+  readonly rewrite: (event: Answer<O>, call: {
+    readonly args: Args<O>
+    /** The last event to this member, before any rewriting, for the same shard. */
+    readonly previous: Option.Option<Answer<O>>
+  }) => ReadonlyArray<Answer<O>>
+}
+
+/**
+ * What can happen to the events of a stream.
+ *
+ * @since 0.1.0
+ * @category actions
+ */
+export type StreamAction<O extends Operation> = O extends StreamOperation ?
+    | Break<GivenFailure<Failure<O>> | NamedFailure<Reason<O>>>
+    | RewriteEvents<O>
+  : never
+
+/**
  * What can happen to a call of any operation.
  *
  * @since 0.1.0
@@ -292,6 +350,7 @@ export type Action<O extends Operation> =
   | Rewrite<O>
   | Redirect<O>
   | Items<Item<O>, ItemAnswer<O>>
+  | StreamAction<O>
 
 /**
  * A call that a member made, as the member saw it.
@@ -308,13 +367,15 @@ export interface Call<O extends Operation> {
   readonly at: number
   /** When it ended; `none` while it has no answer. */
   readonly endedAt: Option.Option<number>
-  readonly exit: Option.Option<Exit.Exit<Answer<O>, Failure<O>>>
+  readonly exit: Option.Option<Exit.Exit<Completed<O>, Failure<O>>>
   /** `exit` in a word. A defect is a failure. */
   readonly outcome: "pending" | "success" | "failure" | "interrupted"
   /** How often it reached the service behind the faults: 0 or 1, or 2 if it was doubled. */
   readonly applied: number
   /** How many rules acted on it. */
   readonly faults: number
+  /** How many events of its stream the member has got. */
+  readonly events: number
 }
 
 /**

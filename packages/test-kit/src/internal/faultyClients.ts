@@ -8,6 +8,7 @@ import { StateStoreError } from "@kinesumer/core/StateStoreError"
 import * as Option from "effect/Option"
 import type { Engine } from "./faultEngine.js"
 import type { KinesisOperation, StoreOperation } from "./faultModel.js"
+import * as FaultStream from "./faultStream.js"
 import * as ItemFaults from "./itemFaults.js"
 
 const detail = "a fault of the test"
@@ -20,10 +21,11 @@ const given = (member: string | undefined): ReadonlyArray<string> => member === 
  * @internal
  */
 export const kinesis = (
-  { run }: Engine,
+  engine: Engine,
   client: KinesisClient["Type"],
   member: string | undefined
 ): KinesisClient["Type"] => {
+  const { run } = engine
   const members = given(member)
   const about = (stream: StreamId, shardId?: string) => ({
     members,
@@ -119,7 +121,14 @@ export const kinesis = (
         error: error("deregisterConsumer", streamArn),
         send: (args) => client.deregisterConsumer(...args)
       }),
-    subscribeToShard: client.subscribeToShard
+    subscribeToShard: (stream, shardId, options) =>
+      FaultStream.run(engine, {
+        operation: "subscribeToShard",
+        ...about(stream, shardId),
+        args: [stream, shardId, options],
+        error: error("subscribeToShard", stream, shardId),
+        send: (args) => client.subscribeToShard(...args)
+      })
   })
 }
 
