@@ -37,7 +37,7 @@ export interface Options {
   readonly region?: string | undefined
   /** The account of the client, and of streams that name none. Defaults to `000000000000`. */
   readonly account?: string | undefined
-  /** Whether calls above AWS's limits are `Throttled`. Defaults to `true`. */
+  /** Whether calls above AWS's limits are `Throttled`, and a stream has at most 20 consumers. Defaults to `true`. */
   readonly limits?: boolean | undefined
   /** How many shards `ListShards` answers at once. Defaults to 1,000. */
   readonly pageSize?: number | undefined
