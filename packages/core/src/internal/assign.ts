@@ -57,7 +57,8 @@ export interface AssignInput {
 
 /**
  * The version of the function. Two of them in one group aim at two targets, so a group uses the lowest that is present,
- * and whatever changes a result needs a new one.
+ * and whatever changes a result needs a new one. Members publish it from the start; as long as there is only this one,
+ * nothing reads it.
  *
  * @since 0.1.0
  * @category constants

@@ -145,19 +145,27 @@ export const make = (
         yield* Ref.update(run.lane, (lane) => Lane.committed(lane, Position.shardEnd))
         if (!(yield* assignment.drop(run))) return
         yield* env.emit(KinesumerEvent.ShardEnded(Run.nameOf(run)))
-        yield* noteEnd(run).pipe(Effect.zipRight(lookSoon), Effect.forkIn(work), Effect.interruptible)
+        yield* Ref.update(unnoted, (runs) => new Set(runs).add(run))
+        yield* retryNoting(run).pipe(Effect.zipRight(lookSoon), Effect.forkIn(work), Effect.interruptible)
+      })
+
+    /** Ends that the shard lists do not tell yet. */
+    const unnoted = yield* Ref.make<ReadonlySet<Run.Run>>(new Set())
+
+    const noteEnd = (run: Run.Run): Effect.Effect<void, StateStoreError> =>
+      Effect.gen(function*() {
+        const children = yield* Ref.get(run.children)
+        yield* ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)
+        yield* Ref.update(unnoted, (runs) => new Set([...runs].filter((other) => other !== run)))
       })
 
     /** The others learn of the end by the list's version, so it is written however long that takes. */
-    const noteEnd = (run: Run.Run): Effect.Effect<void> => {
+    const retryNoting = (run: Run.Run): Effect.Effect<void> => {
       const name = `end of ${run.key}`
-      const written = Effect.flatMap(Ref.get(run.children), (children) =>
-        ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)).pipe(
-          Effect.tapError((error) =>
-            env.emit(KinesumerEvent.SyncFailed({ error }))
-          ),
-          Effect.retry(Schedule.spaced(config.syncInterval))
-        )
+      const written = noteEnd(run).pipe(
+        Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
+        Effect.retry(Schedule.spaced(config.syncInterval))
+      )
       return Effect.ensuring(supervised(name, written), recovered(name))
     }
 
@@ -387,6 +395,10 @@ export const make = (
       yield* delivery.finish(Option.none())
       yield* step("stopping the readers", 0.25, Effect.zipRight(Scope.close(work, Exit.void), assignment.stopAll))
       yield* step("committing what was marked", 0.5, commitAll(committer.commit))
+      const ends = yield* Ref.get(unnoted)
+      if (ends.size > 0) {
+        yield* step("telling the group which shards have ended", 0.25, Effect.forEach(ends, noteEnd, { discard: true }))
+      }
       yield* step(
         "releasing the leases",
         0.5,

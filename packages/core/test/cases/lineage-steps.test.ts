@@ -121,6 +121,27 @@ describe("shard-end-step-fails-once", () => {
       assert.strictEqual((yield* endsOf(w, a, "b")).length, 1)
     }))
 
+  it.scoped("closing writes the end, and tells the others of the children", () =>
+    Effect.gen(function*() {
+      const w = yield* faultyWorld()
+      yield* w.kinesis.createStream({ name: "orders" })
+      const m = yield* faulty(w, { commit: { interval: "20 seconds" } })
+      yield* m.consume()
+      yield* pass(1.4)
+      const unwritten = yield* w.faults.add({ on: "commitCheckpoints" }, Faults.fail("Throttled"))
+      const [left, right] = yield* w.kinesis.split("orders", a)
+      yield* until(Effect.map(eventsOf(m, "CommitFailed"), (events) => events.length > 0), 5)
+      yield* unwritten.heal
+      const list = yield* w.store.getShards("app", "orders")
+      assert.deepStrictEqual(Option.map(list, ({ shards }) => shards.map(({ shardId }) => shardId)), Option.some([a]))
+      yield* m.close
+      assert.isTrue(yield* isEnded(w, a))
+      assert.deepStrictEqual(
+        Option.map(yield* w.store.getShards("app", "orders"), ({ shards }) => shards.map(({ shardId }) => shardId)),
+        Option.some([a, left.shardId, right.shardId])
+      )
+    }))
+
   it.scoped("the lease is lost exactly there: the next owner writes the end", () =>
     Effect.gen(function*() {
       const w = yield* faultyWorld()
