@@ -1,9 +1,11 @@
 /**
  * What the members of a request may be.
  */
+import * as Arr from "effect/Array"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
+import * as AST from "effect/SchemaAST"
 import type { Format } from "./format.js"
 import type { WireError } from "./wireError.js"
 import * as Wire from "./wireError.js"
@@ -86,6 +88,26 @@ export const addressed = ({ StreamARN, StreamName }: Address): Either.Either<str
     : Either.right(stream)
 }
 
+/** Whether a value has the right type, and is missing or not one of those that are allowed. */
+const isInvalid = (issue: ParseResult.ParseIssue): boolean => {
+  switch (issue._tag) {
+    case "Missing":
+      return true
+    case "Refinement":
+      return issue.kind === "Predicate" || isInvalid(issue.issue)
+    case "Pointer":
+    case "Transformation":
+      return isInvalid(issue.issue)
+    case "Composite":
+      return Arr.ensure(issue.issues).some(isInvalid)
+    case "Type":
+      return typeof issue.actual === "string" && (AST.isLiteral(issue.ast) || AST.isUnion(issue.ast))
+    case "Unexpected":
+    case "Forbidden":
+      return false
+  }
+}
+
 /**
  * A value of the wrong type cannot even be read, and is refused as such; a missing one, or one out of bounds, is not valid.
  *
@@ -95,10 +117,11 @@ export const decode = <A, I>(schema: Schema.Schema<A, I>): (input: unknown) => E
   const decodeInput = Schema.decodeUnknownEither(schema)
   return (input) =>
     Either.mapLeft(decodeInput(input), (error) => {
-      const issues = ParseResult.ArrayFormatter.formatErrorSync(error)
-      const detail = issues.map(({ message, path }) => `${path.map(String).join(".")}: ${message}`).join("; ")
-      return issues.some(({ _tag }) => _tag === "Type")
-        ? Wire.serialization(detail)
-        : Wire.validation(`Validation error detected: ${detail}`)
+      const detail = ParseResult.ArrayFormatter.formatErrorSync(error)
+        .map(({ message, path }) => `${path.map(String).join(".")}: ${message}`)
+        .join("; ")
+      return isInvalid(error.issue)
+        ? Wire.validation(`Validation error detected: ${detail}`)
+        : Wire.serialization(detail)
     })
 }

@@ -52,7 +52,11 @@ export const make = (): OnePort => {
     socket.on("close", () => sockets.delete(socket))
     // A connection that breaks is the client's business. Without a listener it would be an uncaught error here.
     socket.on("error", () => {})
+    // A client that ends its half before its request has come, or HTTP/2 at any time, wants nothing more.
+    const onEnd = () => socket.destroy()
+    socket.on("end", onEnd)
     peek(socket, (isHttp2) => {
+      if (!isHttp2) socket.off("end", onEnd)
       if (isHttp2) http2.emit("connection", socket)
       else for (const serve of serveHttp1) serve.call(server, socket)
     })
