@@ -17,6 +17,13 @@ export const eligible = (
   )
 }
 
+/**
+ * Of the shards that follow another one, those whose parents are all known. The other parent of a merged shard can be
+ * younger than the list; it must not look like one that is no more.
+ */
+export const complete = (known: ReadonlyArray<Shard>, children: ReadonlyArray<Shard>): ReadonlyArray<Shard> =>
+  children.filter(({ parents }) => parents.every((parent) => known.some(({ shardId }) => shardId === parent)))
+
 export const hasChild = (shards: ReadonlyArray<Shard>, shardId: string): boolean =>
   shards.some((shard) => shard.parents.includes(shardId))
 
@@ -50,13 +57,24 @@ export const merge = (known: ReadonlyArray<Shard>, shown: ReadonlyArray<Shard>):
 }
 
 /**
- * Shards that Kinesis has removed: closed ones that a complete answer lacks. An open shard cannot age out, so where one
- * is lacking the answer is an older one.
+ * Whether an answer is older than what is known. The youngest shard, whose id is the highest, is open, and an open shard
+ * cannot age out: an answer without it proves nothing of the others that it lacks either.
  */
+const isOlder = (known: ReadonlyArray<Shard>, shown: ReadonlyArray<Shard>): boolean => highest(shown) < highest(known)
+
+const highest = (shards: ReadonlyArray<Shard>): string =>
+  shards.reduce((id, { shardId }) => shardId > id ? shardId : id, "")
+
+/** Shards that Kinesis has removed: closed ones that a complete answer lacks, unless it is an older one. */
 export const removed = (known: ReadonlyArray<Shard>, shown: ReadonlyArray<Shard>): ReadonlyArray<Shard> => {
+  if (isOlder(known, shown)) return []
   const listed = new Set(shown.map((shard) => shard.shardId))
   return known.filter((shard) => !listed.has(shard.shardId) && (shard.closed || hasChild(known, shard.shardId)))
 }
+
+/** Whether the answer shows that a shard is no more, closed or not as far as is known. */
+export const isGone = (known: ReadonlyArray<Shard>, shown: ReadonlyArray<Shard>, shardId: string): boolean =>
+  shown.every((shard) => shard.shardId !== shardId) && !isOlder(known, shown)
 
 const sameShard = (self: Shard, that: Shard): boolean =>
   self.shardId === that.shardId && self.closed === that.closed && self.parents.join() === that.parents.join() &&

@@ -152,10 +152,11 @@ export const make = (
     /** Ends that the shard lists do not tell yet. */
     const unnoted = yield* Ref.make<ReadonlySet<Run.Run>>(new Set())
 
-    const noteEnd = (run: Run.Run): Effect.Effect<void, StateStoreError> =>
+    const noteEnd = (run: Run.Run): Effect.Effect<void, KinesisError | StateStoreError> =>
       Effect.gen(function*() {
         const children = yield* Ref.get(run.children)
-        yield* ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)
+        const isComplete = yield* ShardLists.noteEnd(env, run.stream, run.checkpointKey, run.shard.shardId, children)
+        if (!isComplete) yield* refresher.refresh(run.stream)
         yield* Ref.update(unnoted, (runs) => new Set([...runs].filter((other) => other !== run)))
       })
 

@@ -72,6 +72,8 @@ interface Progress {
   readonly failures: number
   /** That records may be lost was told when the position was refused. */
   readonly isLossTold: boolean
+  /** The last answer was an end too, with a second sign that came after it. */
+  readonly isEndSeen: boolean
 }
 
 export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never> => {
@@ -83,7 +85,8 @@ export const run = (context: ReaderContext, shard: Run.Run): Effect.Effect<never
     wanted: limit,
     recordBytes: 0,
     failures: 0,
-    isLossTold: false
+    isLossTold: false,
+    isEndSeen: false
   }
   const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
   return loop(start)
@@ -210,7 +213,10 @@ const doubted = (
       const isMissing = error.reason === "NotFound"
       // The stream was made again: this run is over with the next sync.
       if (list.checkpointKey !== run.checkpointKey) return retry(context, run, progress, error)
-      if (isMissing && !isShown(shown, shardId)) return gone(context, run, lane, progress, list.shards)
+      if (isMissing && Lineage.isGone(list.shards, shown, shardId)) {
+        return gone(context, run, lane, progress, list.shards)
+      }
+      if (isMissing && !isShown(shown, shardId)) return retry(context, run, progress, error)
       // Of an iterator it says nothing about the position: the next one tells.
       if (error.operation === "getRecords") return retry(context, run, progress, error)
       if (lane.read._tag === "AfterSequence") return refused(context, run, lane, progress)
@@ -267,7 +273,7 @@ const poll = (
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
       if (Option.isSome(answer.right.nextIterator)) {
-        return { ...next, iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }) }
+        return { ...next, iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }), isEndSeen: false }
       }
       const last: Progress = { ...next, iterator: Option.none(), failures: progress.failures }
       return yield* restore(atEnd(context, run, lane, last, answer.right.childShards))
@@ -340,11 +346,13 @@ const atEnd = (
       (yield* context.refreshShards(run.stream).pipe(
         Effect.map(({ list, shown }) =>
           list.checkpointKey === run.checkpointKey &&
-          (Lineage.agreesWithEnd(list.shards, shardId) || !isShown(shown, shardId))
+          (Lineage.agreesWithEnd(list.shards, shardId) || Lineage.isGone(list.shards, shown, shardId))
         ),
         Effect.orElseSucceed(() => false)
       ))
-    if (agrees) return yield* finish(context, run, lane, progress, [])
+    if (agrees && progress.isEndSeen) return yield* finish(context, run, lane, progress, [])
+    // The shard may have closed since the answer was given: the end has to be there once more.
+    if (agrees) return { ...progress, iterator: Option.none(), isEndSeen: true }
     const failures = progress.failures + 1
     // An end is written at the latest one refresh after the list has caught up.
     const delay = yield* Backoff.delay(failures, {

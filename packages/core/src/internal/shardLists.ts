@@ -88,24 +88,32 @@ export const restore = (env: Env, stream: StreamState, known: ShardList): Effect
 
 const writtenAnew = (list: ShardList): ShardList => ({ ...list, version: 1 })
 
-/** Tells the group that a shard has ended, and adds the children that its last answer named. */
+/**
+ * Tells the group that a shard has ended, and adds the children that its last answer named; `false` where some of them
+ * have to come with the next refresh.
+ */
 export const noteEnd = (
   env: Env,
   stream: StreamState,
   checkpointKey: string,
   shardId: string,
   children: ReadonlyArray<Shard>
-): Effect.Effect<void, StateStoreError> =>
-  Effect.asVoid(update(env, stream, (stored) =>
-    Option.flatMap(stored, (list) =>
-      // The version grows even where the children are known: it is what makes the others look at the ends again.
-      list.checkpointKey === checkpointKey
-        ? Option.some({
-          ...list,
-          version: list.version + 1,
-          shards: Lineage.merge(Lineage.close(list.shards, shardId), children)
-        })
-        : Option.none())))
+): Effect.Effect<boolean, StateStoreError> =>
+  Effect.map(
+    update(env, stream, (stored) =>
+      Option.flatMap(stored, (list) =>
+        // The version grows even where the children are known: it is what makes the others look at the ends again.
+        list.checkpointKey === checkpointKey
+          ? Option.some({
+            ...list,
+            version: list.version + 1,
+            shards: Lineage.merge(Lineage.close(list.shards, shardId), Lineage.complete(list.shards, children))
+          })
+          : Option.none())),
+    ({ after }) =>
+      after.checkpointKey !== checkpointKey ||
+      children.every((child) => after.shards.some((shard) => shard.shardId === child.shardId))
+  )
 
 const isSameStream = (list: ShardList, description: StreamDescription): boolean =>
   Math.floor(list.createdAt / 1000) === Math.floor(description.createdAt.epochMillis / 1000)
