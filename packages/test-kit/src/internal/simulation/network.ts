@@ -1,0 +1,70 @@
+/**
+ * What lies between a member and its services. A request is carried by the network, not by whoever sent it: one that was
+ * given up, or whose sender was killed, still arrives.
+ *
+ * @internal
+ */
+import { KinesisClient } from "@kinesumer/core/KinesisClient"
+import { StateStore } from "@kinesumer/core/StateStore"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type { Chance } from "./chance.js"
+import type { Process } from "./world.js"
+
+/** @internal */
+export interface Link {
+  /** The longest way to the service and back, each, in milliseconds. */
+  millis: number
+}
+
+/** Most calls of a quiet network take no time that matters. */
+const quiet = 0.7
+
+/** @internal */
+export const make = (network: Process, chance: Chance) => {
+  const way = (link: Link) => {
+    const millis = link.millis === 0 || (link.millis < 100 && chance.happens(quiet)) ? 0 : chance.between(1, link.millis)
+    return millis === 0 ? Effect.void : Effect.sleep(millis)
+  }
+  return (link: Link) => <A, E>(call: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.suspend(() => Effect.zipRight(way(link), Effect.zipLeft(Effect.exit(call), way(link)))).pipe(
+      network.within,
+      Effect.forkDaemon,
+      // The sender may stop waiting; the request goes on.
+      Effect.flatMap(Fiber.await),
+      Effect.flatten,
+      Effect.flatten
+    )
+}
+
+/** @internal */
+export type Carry = ReturnType<ReturnType<typeof make>>
+
+/** @internal */
+export const kinesis = (client: KinesisClient["Type"], carry: Carry): KinesisClient["Type"] =>
+  KinesisClient.of({
+    ...client,
+    region: carry(client.region),
+    describeStream: (...args) => carry(client.describeStream(...args)),
+    listShards: (...args) => carry(client.listShards(...args)),
+    getShardIterator: (...args) => carry(client.getShardIterator(...args)),
+    getRecords: (...args) => carry(client.getRecords(...args))
+  })
+
+/** @internal */
+export const stateStore = (store: StateStore["Type"], carry: Carry): StateStore["Type"] =>
+  StateStore.of({
+    registerMember: (...args) => carry(store.registerMember(...args)),
+    heartbeat: (...args) => carry(store.heartbeat(...args)),
+    deregisterMember: (...args) => carry(store.deregisterMember(...args)),
+    listMembers: (...args) => carry(store.listMembers(...args)),
+    pruneMembers: (...args) => carry(store.pruneMembers(...args)),
+    listShardVersions: (...args) => carry(store.listShardVersions(...args)),
+    getShards: (...args) => carry(store.getShards(...args)),
+    updateShards: (...args) => carry(store.updateShards(...args)),
+    listCheckpoints: (...args) => carry(store.listCheckpoints(...args)),
+    acquireLeases: (...args) => carry(store.acquireLeases(...args)),
+    releaseLeases: (...args) => carry(store.releaseLeases(...args)),
+    commitCheckpoints: (...args) => carry(store.commitCheckpoints(...args)),
+    removeCheckpoints: (...args) => carry(store.removeCheckpoints(...args))
+  })

@@ -1,0 +1,268 @@
+/**
+ * Carries out what a scenario says, one action after another, each at its moment.
+ *
+ * @internal
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Faults from "../../Faults.js"
+import * as KinesisFaults from "../../KinesisFaults.js"
+import type { Action, MemberSpec, Trouble } from "./model.js"
+import * as Stages from "./stage.js"
+import type { Stage } from "./stage.js"
+import * as Truth from "./truth.js"
+
+type Rule = Faults.Rule
+
+/** @internal */
+export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
+  switch (action._tag) {
+    case "Join":
+      return alive(stage, action.member).length > 0 ? Effect.void : stage.start(action)
+    case "Leave":
+      return onAlive(stage, action.member, ({ member }) =>
+        Effect.suspend(() => {
+          member.state = "Leaving"
+          return Deferred.succeed(member.leave, undefined)
+        }))
+    case "Crash":
+      return onAlive(stage, action.member, (one) =>
+        Effect.gen(function*() {
+          yield* kill(stage, one)
+          const { restartAfter } = action
+          if (restartAfter !== undefined) yield* later(stage, restartAfter, startAgain(stage, one.member.spec))
+        }))
+    case "Double":
+      return onAlive(stage, action.member, ({ member }) => stage.start(member.spec))
+    case "Stall":
+      return onAlive(stage, action.member, ({ member }) =>
+        Effect.zipRight(member.process.stall, later(stage, action.millis, member.process.wake)))
+    case "Partition":
+      return onAlive(stage, action.member, (one) =>
+        during(
+          stage,
+          action.millis,
+          action.from === "store"
+            ? stage.faults.addStore({ member: labelOf(stage, one) }, Faults.fail("Unavailable"))
+            : stage.faults.addKinesis({ member: labelOf(stage, one) }, Faults.fail("Unavailable"))
+        ))
+    case "Trouble":
+      return trouble(stage, action)
+    case "FalseEnds":
+      return during(
+        stage,
+        action.millis,
+        stage.faults.add({ on: "getRecords" }, falseEnd(stage))
+      )
+    case "StaleLists":
+      return during(stage, action.millis, stage.faults.add({ on: "listShards" }, Faults.stale))
+    case "ClockJump":
+      return onAlive(stage, action.member, ({ member }) => member.process.jump(action.by))
+    case "ForgetMember":
+      return onAlive(stage, action.member, ({ member }) =>
+        Effect.forEach(member.incarnations, (incarnation) =>
+          Effect.ignore(stage.store.deregisterMember(Stages.app, { memberId: member.spec.member, incarnation }))))
+    case "Put":
+      return put(stage, action)
+    case "Reshard":
+      return reshaped(stage, action.stream, stage.kinesis.reshard(action.stream, action.count))
+    case "Split":
+      return Effect.flatMap(openShards(stage, action.stream), (open) => {
+        const shard = open[action.place % Math.max(1, open.length)]
+        return shard === undefined || open.length >= mostShards
+          ? Effect.void
+          : reshaped(stage, action.stream, stage.kinesis.split(action.stream, shard.shardId))
+      })
+    case "Merge":
+      return Effect.flatMap(openShards(stage, action.stream), (open) => {
+        const place = action.place % Math.max(1, open.length - 1)
+        const [low, high] = [open[place], open[place + 1]]
+        return low === undefined || high === undefined
+          ? Effect.void
+          : reshaped(stage, action.stream, stage.kinesis.merge(action.stream, low.shardId, high.shardId))
+      })
+    case "ExpireIterators":
+      return stage.kinesis.expireIterators
+    case "EmptyPages":
+      return Effect.flatMap(Effect.orDie(stage.kinesis.shards(action.stream)), (shards) =>
+        Effect.forEach(shards, ({ shardId }) =>
+          Effect.ignore(stage.kinesis.emptyPages({ ...action, shardId })), { discard: true }))
+    case "Trim":
+      return trim(stage, action)
+    case "Refresh":
+      return onAlive(stage, action.member, ({ member }) =>
+        member.service === undefined
+          ? Effect.void
+          : Effect.forkDaemon(
+            Effect.ignore(member.service.refresh(
+              action.streams.map((stream) => ({ stream, startFrom: stage.scenario.startFrom }))
+            )).pipe(member.process.within)
+          ))
+    case "Pause":
+      return onAlive(stage, action.member, ({ member: { process, service } }) =>
+        service === undefined
+          ? Effect.void
+          : Effect.zipRight(
+            Effect.forkDaemon(process.within(Effect.ignore(service.pause(action.stream)))),
+            later(stage, action.millis, Effect.forkDaemon(process.within(Effect.ignore(service.resume(action.stream)))))
+          ))
+    case "SlowConsumer":
+      return onAlive(stage, action.member, ({ member: { mood, spec } }) =>
+        Effect.suspend(() => {
+          mood.handleMillis = action.handleMillis
+          return later(stage, action.millis, Effect.sync(() => {
+            mood.handleMillis = spec.consumer.handleMillis
+          }))
+        }))
+    case "StuckConsumer":
+      return onAlive(stage, action.member, ({ member: { mood } }) =>
+        Effect.sync(() => {
+          mood.stuckUntil = stage.world.elapsed() + action.millis
+        }))
+  }
+}
+
+/** A stream is not split any further than this. */
+const mostShards = 8
+
+type Entry = Stage["members"][number]
+
+/** @internal */
+export const isAlive = ({ member }: Entry): boolean => member.state === "Starting" || member.state === "Running"
+
+const alive = (stage: Stage, memberId: string): ReadonlyArray<Entry> =>
+  stage.members.filter((entry) => entry.member.spec.member === memberId && isAlive(entry))
+
+/** The process that has the id, if one lives: of several the oldest. */
+const onAlive = (stage: Stage, memberId: string, effect: (entry: Entry) => Effect.Effect<unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const [first] = alive(stage, memberId)
+    return first === undefined ? Effect.void : Effect.asVoid(effect(first))
+  })
+
+const labelOf = (stage: Stage, entry: Entry): string =>
+  Stages.labelOf(entry.member.spec.member, stage.members.indexOf(entry))
+
+const later = (stage: Stage, millis: number, effect: Effect.Effect<unknown>): Effect.Effect<void> =>
+  Effect.asVoid(Effect.forkDaemon(stage.main.within(Effect.zipRight(Effect.sleep(millis), effect))))
+
+const during = (stage: Stage, millis: number, rule: Effect.Effect<Rule>): Effect.Effect<void> =>
+  Effect.flatMap(rule, ({ heal }) => {
+    stage.tally.troubles++
+    return later(stage, millis, heal)
+  })
+
+/** @internal */
+export const kill = (stage: Stage, { member }: Entry): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    stage.tally.crashes++
+    stage.journal.note(() => `${member.spec.member} is killed`)
+    member.state = "Killed"
+    member.service = undefined
+    return member.process.kill
+  })
+
+const startAgain = (stage: Stage, spec: MemberSpec): Effect.Effect<void> =>
+  Effect.suspend(() => alive(stage, spec.member).length > 0 ? Effect.void : stage.start(spec))
+
+const trouble = (
+  stage: Stage,
+  { member, millis, service, trouble }: Extract<Action, { readonly _tag: "Trouble" }>
+): Effect.Effect<void> => {
+  const entries = stage.members.filter((entry) => member === undefined || entry.member.spec.member === member)
+  if (trouble.kind === "slow") {
+    stage.tally.troubles++
+    return Effect.suspend(() => {
+      const links = entries.map(({ link }) => link[service])
+      const before = links.map((link) => link.millis)
+      for (const link of links) link.millis = trouble.millis
+      return later(stage, millis, Effect.sync(() => {
+        for (const [index, link] of links.entries()) link.millis = before[index] ?? link.millis
+      }))
+    })
+  }
+  const action = actionOf(trouble)
+  return Effect.forEach(entries, (entry) => {
+    const match = { member: labelOf(stage, entry), chance: trouble.chance }
+    return during(
+      stage,
+      millis,
+      service === "store" ? stage.faults.addStore(match, action) : stage.faults.addKinesis(match, action)
+    )
+  }, { discard: true })
+}
+
+/** The end of a closed shard, where the list is the second sign of it, is not told too early by any Kinesis. */
+const falseEnd = ({ truth }: Stage) =>
+  Faults.rewrite<"getRecords">((answer, call) =>
+    truth.shards.get(Truth.keyOf(call.args[0].name, call.args[1]))?.closed === true
+      ? answer
+      : KinesisFaults.falseEnd.rewrite(answer, call)
+  )
+
+const actionOf = ({ kind }: Exclude<Trouble, { readonly kind: "slow" }>) => {
+  switch (kind) {
+    case "unavailable":
+      return Faults.fail("Unavailable")
+    case "throttled":
+      return Faults.fail("Throttled")
+    case "answerLost":
+      return Faults.dropAnswer("Timeout")
+    case "twice":
+      return Faults.twice
+    case "hangs":
+      return Faults.hang
+  }
+}
+
+const put = (
+  stage: Stage,
+  { bytes, count, stream }: { readonly stream: string; readonly count: number; readonly bytes: number }
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    for (let index = 0; index < count; index++) {
+      const number = stage.tally.records++
+      const { sequenceNumber, shardId } = yield* stage.kinesis.put({
+        stream,
+        partitionKey: `key-${number % 97}`,
+        data: new Uint8Array(bytes)
+      })
+      const arrival = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+      const shard = stage.truth.shards.get(Truth.keyOf(stream, shardId))
+      if (shard !== undefined) Truth.learnRecord(shard, sequenceNumber, arrival)
+    }
+  }).pipe(Effect.orDie)
+
+/** @internal */
+export const learn = (stage: Stage, stream: string): Effect.Effect<void> =>
+  Effect.flatMap(Effect.orDie(stage.kinesis.shards(stream)), (shards) =>
+    Effect.sync(() => Truth.learnShards(stage.truth, stream, shards)))
+
+const openShards = (stage: Stage, stream: string) =>
+  Effect.map(Effect.orDie(stage.kinesis.shards(stream)), (shards) =>
+    shards.filter(({ closed }) => !closed).sort((one, other) =>
+      BigInt(one.hashKeyRange.start) < BigInt(other.hashKeyRange.start) ? -1 : 1))
+
+const reshaped = <E>(stage: Stage, stream: string, change: Effect.Effect<unknown, E>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    stage.tally.reshards++
+    return Effect.zipRight(Effect.orDie(change), learn(stage, stream))
+  })
+
+const trim = (
+  stage: Stage,
+  { part, stream }: { readonly stream: string; readonly part: number }
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const { kinesis, truth } = stage
+    for (const { closed, shardId } of yield* kinesis.shards(stream)) {
+      const records = yield* kinesis.records(stream, shardId)
+      const last = records[Math.ceil(records.length * part) - 1]
+      if (last !== undefined) yield* kinesis.trim({ stream, shardId, through: last.sequenceNumber })
+      const shard = truth.shards.get(Truth.keyOf(stream, shardId))
+      const [oldest] = yield* kinesis.records(stream, shardId)
+      if (shard !== undefined) Truth.learnTrim(shard, oldest?.sequenceNumber)
+      if (closed && oldest === undefined && part === 1) yield* kinesis.forgetShard(stream, shardId)
+    }
+    yield* learn(stage, stream)
+  }).pipe(Effect.orDie)
