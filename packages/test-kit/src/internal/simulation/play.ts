@@ -148,7 +148,7 @@ const later = (stage: Stage, millis: number, effect: Effect.Effect<unknown>): Ef
 
 const during = (stage: Stage, millis: number, rule: Effect.Effect<Rule>): Effect.Effect<void> =>
   Effect.flatMap(rule, ({ heal }) => {
-    stage.tally.troubles++
+    stage.tally.faults++
     return later(stage, millis, heal)
   })
 
@@ -171,7 +171,7 @@ const trouble = (
 ): Effect.Effect<void> => {
   const entries = stage.members.filter((entry) => member === undefined || entry.member.spec.member === member)
   if (trouble.kind === "slow") {
-    stage.tally.troubles++
+    stage.tally.faults++
     return Effect.suspend(() => {
       const links = entries.map(({ link }) => link[service])
       const before = links.map((link) => link.millis)

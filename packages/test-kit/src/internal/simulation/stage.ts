@@ -55,7 +55,7 @@ export interface Tally {
   crashes: number
   rebalances: number
   reshards: number
-  troubles: number
+  faults: number
 }
 
 /** @internal */
@@ -86,7 +86,7 @@ export const make = (
     const deliveries = Deliveries.make({ elapsed, livenessTimeout, truth, leases, journal })
     const memory = yield* StateStore.makeMemory
     const store = Watch.stateStore(memory, { truth, leases, journal, counts })
-    const tally: Tally = { records: 0, crashes: 0, rebalances: 0, reshards: 0, troubles: 0 }
+    const tally: Tally = { records: 0, crashes: 0, rebalances: 0, reshards: 0, faults: 0 }
     const members: Stage["members"] = []
     const carrying = Network.make(world.process("network", { yields: false }), Chance.make(scenario.seed, "network"))
     let runs = 0
