@@ -30,12 +30,17 @@ export interface Leases {
   readonly beat: (owner: Owner) => void
   readonly acquired: (owner: Owner, requests: ReadonlyArray<LeaseRequest>, results: ReadonlyArray<AcquireResult>) => void
   readonly released: (owner: Owner, leases: ReadonlyArray<Lease>) => void
+  /** Rows of shards that are no more: what is granted after that begins anew. */
+  readonly removed: (stream: string, shardIds: ReadonlyArray<string>) => void
   readonly committed: (
     owner: Owner,
     commits: ReadonlyArray<Lease & { readonly position: Position.Position }>,
     results: ReadonlyArray<CommitResult>
   ) => void
 }
+
+/** A request that takes longer than this has been given up. */
+const longestCall = 15_000
 
 const isSame = (self: Owner, that: Owner): boolean =>
   self.memberId === that.memberId && self.incarnation === that.incarnation
@@ -56,7 +61,7 @@ export const make = (options: {
 }): Leases => {
   const { elapsed, journal, livenessTimeout, truth } = options
   const states = new Map<string, LeaseState>()
-  const beats = new Map<string, number>()
+  const beats = new Map<string, { readonly last: number; readonly stoodStill: number }>()
 
   const of = (stream: string, shardId: string): LeaseState => {
     const key = Truth.keyOf(stream, shardId)
@@ -65,6 +70,16 @@ export const make = (options: {
     const made: LeaseState = { holder: undefined, grants: [], position: undefined }
     states.set(key, made)
     return made
+  }
+
+  /**
+   * Whether a member has stood still for the liveness timeout. It may have come to life since whoever takes its lease has
+   * looked; then it must not deliver before it has made sure of its leases.
+   */
+  const wasDead = (owner: Owner): boolean => {
+    const beat = beats.get(nameOf(owner))
+    return beat === undefined || elapsed() - beat.last >= livenessTimeout ||
+      (beat.stoodStill >= livenessTimeout && elapsed() - beat.last < longestCall)
   }
 
   const isEnded = (stream: string, shardId: string) => of(stream, shardId).position?._tag === "ShardEnd"
@@ -78,14 +93,8 @@ export const make = (options: {
     if (state.grants.some((grant) => grant.epoch >= epoch)) {
       journal.violation("P5", `${name} was granted to ${nameOf(owner)} under epoch ${epoch}, which is not a new one`)
     }
-    if (holder !== undefined && holder.owner.memberId !== owner.memberId) {
-      const since = elapsed() - (beats.get(nameOf(holder.owner)) ?? 0)
-      if (since < livenessTimeout) {
-        journal.violation(
-          "P11",
-          `${name} was taken by ${nameOf(owner)} from ${nameOf(holder.owner)}, whose last heartbeat is ${since} ms old`
-        )
-      }
+    if (holder !== undefined && holder.owner.memberId !== owner.memberId && !wasDead(holder.owner)) {
+      journal.violation("P11", `${name} was taken by ${nameOf(owner)} from ${nameOf(holder.owner)}, which lives`)
     }
     const held = { owner, epoch, at: elapsed() }
     state.holder = held
@@ -132,7 +141,16 @@ export const make = (options: {
     states,
     isEnded,
     beat: (owner) => {
-      beats.set(nameOf(owner), elapsed())
+      const now = elapsed()
+      const before = beats.get(nameOf(owner))
+      beats.set(nameOf(owner), { last: now, stoodStill: before === undefined ? 0 : now - before.last })
+    },
+    removed: (stream, shardIds) => {
+      for (const shardId of shardIds) {
+        const state = of(stream, shardId)
+        state.holder = undefined
+        state.grants.length = 0
+      }
     },
     acquired: (owner, requests, results) => {
       for (const [index, request] of requests.entries()) {

@@ -68,7 +68,9 @@ export const stateStore = (store: StateStore["Type"], options: {
         Effect.tap((results) => sync(() => leases.committed(owner, commits, results)))
       ),
     removeCheckpoints: (app, stream, shardIds) =>
-      counted(counts, "removeCheckpoints", store.removeCheckpoints(app, stream, shardIds))
+      counted(counts, "removeCheckpoints", store.removeCheckpoints(app, stream, shardIds)).pipe(
+        Effect.tap((rows) => sync(() => leases.removed(stream, rows.map(({ shardId }) => shardId))))
+      )
   })
 }
 
