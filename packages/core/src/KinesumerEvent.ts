@@ -23,7 +23,8 @@ export interface ShardName {
 /**
  * - `AssignmentChanged`: a sync published an assignment that starts or stops something
  * - `LeaseLost`: a shard was stopped because its lease is somebody else's
- * - `LeaseRestored`: the row of a running shard had vanished; it was acquired anew under a later epoch
+ * - `LeaseRestored`: the lease of a running shard was acquired anew under a later epoch: its row had vanished, or others
+ *   may have taken this member for dead
  * - `ShardEnded`: a closed shard was read, processed and committed to its end
  * - `RecordsLost`: records between the committed position and the oldest one left may be lost. `Refused`: Kinesis no
  *   longer accepts the position, reading goes on at `TrimHorizon`. `ShardGone`: the whole shard is no longer there

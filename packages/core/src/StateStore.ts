@@ -94,9 +94,12 @@ export interface Lease {
 export interface LeaseRequest {
   readonly stream: string
   readonly shardId: string
-  /** The owner that was found and is dead, if any: only from this one may the lease be taken. */
-  readonly takeFrom: Option.Option<Owner>
-  /** The new epoch must be above this one, even if the row is gone or was restored from a backup. */
+  /**
+   * The owner that was found and is dead, if any, with the epoch that it was found under: only from this one may the lease
+   * be taken. An owner that came to life again has taken a later epoch, and keeps it.
+   */
+  readonly takeFrom: Option.Option<Owner & Pick<Checkpoint, "epoch">>
+  /** The new epoch must be above this one, even if the lease is ours, or the row is gone or was restored from a backup. */
   readonly epochAbove: number
 }
 
@@ -190,9 +193,9 @@ export class StateStore extends Context.Tag("@kinesumer/core/StateStore")<StateS
 
   /**
    * Asks for leases, one conditional write each; answers stand in the order of the requests. A lease is granted where
-   * the row is missing or without an owner, is already held by this owner (the epoch stays), by an earlier incarnation
-   * of it, or by `takeFrom`. Where the owner changes, the epoch grows above the row's and above `epochAbove`. The
-   * position is not touched.
+   * the row is missing or without an owner, is already held by this owner, by an earlier incarnation of it, or by
+   * `takeFrom`. The epoch grows above the row's and above `epochAbove`; only a lease that this owner holds under an epoch
+   * above `epochAbove` stays as it is. The position is not touched.
    */
   readonly acquireLeases: (
     app: string,

@@ -22,12 +22,12 @@ const isOwner = (self: Owner, that: Owner): boolean =>
 const holds = (row: Checkpoint, owner: Owner, lease: Pick<Lease, "epoch">): boolean =>
   row.epoch === lease.epoch && Option.exists(row.owner, (current) => isOwner(current, owner))
 
-/** A lease passes to whoever asks if it is free, if an earlier start of the same member has it, or a dead owner. */
+/** A lease passes to whoever asks if it is free, if the same member has it, or a dead owner that is as it was seen. */
 const isGranted = (row: Checkpoint, owner: Owner, request: Pick<LeaseRequest, "takeFrom">): boolean =>
   Option.match(row.owner, {
     onNone: () => true,
     onSome: (current) =>
-      current.memberId === owner.memberId || Option.exists(request.takeFrom, (dead) => isOwner(current, dead))
+      current.memberId === owner.memberId || Option.exists(request.takeFrom, (dead) => isOwner(current, dead) && row.epoch === dead.epoch)
   })
 
 export const acquire = (
@@ -41,7 +41,7 @@ export const acquire = (
     owner: Option.none(),
     epoch: 0
   }))
-  if (holds(current, owner, current)) {
+  if (holds(current, owner, current) && current.epoch > request.epochAbove) {
     return [Acquired({ checkpoint: current }), row]
   }
   if (!isGranted(current, owner, request)) {

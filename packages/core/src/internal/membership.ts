@@ -77,7 +77,8 @@ export const make = (env: Environment, streams: ReadonlyArray<string>): Effect.E
           member: { ...state.member, heartbeat: state.member.heartbeat + 1 }
         }))
         yield* write(member)
-        if (sentAt - beatAt >= timeout) yield* suspend
+        // Whoever looked just before this write took effect has seen the counter stand still since the last one.
+        if ((yield* Monotonic.now) - beatAt >= timeout) yield* suspend
         yield* Ref.update(standing, (state) => ({ ...state, beatAt: Math.max(state.beatAt, sentAt) }))
       })
 

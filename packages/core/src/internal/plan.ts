@@ -53,9 +53,11 @@ export const make = (input: {
   readonly others: ReadonlyArray<View>
   readonly running: ReadonlyMap<string, Run.Run>
   readonly leaving: ReadonlyMap<string, Run.Run>
+  /** Others may take this member for dead: what it keeps it asks for again, under later epochs. */
+  readonly renew: boolean
   readonly isDead: (owner: Owner) => boolean
 }): Plan => {
-  const { isDead, leaving, live, others, running, self, streams } = input
+  const { isDead, leaving, live, others, renew, running, self, streams } = input
   const isLive = new Set(live.map(({ memberId }) => memberId))
 
   const shards: Array<Assign.AssignShard> = []
@@ -93,19 +95,20 @@ export const make = (input: {
           if (row !== undefined) lost.push([run, row])
           break
         case "Vanished":
-          acquire.push(acquisition(view, shard, key, ownerOf(view, shard.shardId), Option.some(run)))
+          acquire.push(acquisition(view, shard, key, row, Option.some(run)))
           // With the lease restored, it is handed over in the next round.
           if (!isWanted) pending = true
           break
         case "Held":
           if (!isWanted) stop.push(run)
+          else if (renew) acquire.push(acquisition(view, shard, key, row, Option.some(run)))
       }
     } else if (isWanted) {
       const owner = ownerOf(view, shard.shardId)
       if (leaving.has(key) || Option.exists(owner, (one) => one.memberId !== self.memberId && !isDead(one))) {
         pending = true
       } else {
-        acquire.push(acquisition(view, shard, key, owner, Option.none()))
+        acquire.push(acquisition(view, shard, key, row, Option.none()))
       }
     }
   }
@@ -168,7 +171,7 @@ const acquisition = (
   view: StreamView,
   shard: Shard,
   key: string,
-  takeFrom: Option.Option<Owner>,
+  row: Checkpoint | undefined,
   resume: Option.Option<Run.Run>
 ): Acquisition => ({
   key,
@@ -179,7 +182,10 @@ const acquisition = (
   request: {
     stream: view.list.checkpointKey,
     shardId: shard.shardId,
-    takeFrom,
+    takeFrom: Option.flatMap(
+      Option.fromNullable(row),
+      ({ epoch, owner }) => Option.map(owner, ({ incarnation, memberId }) => ({ incarnation, memberId, epoch }))
+    ),
     epochAbove: Option.match(resume, { onNone: () => 0, onSome: ({ epoch }) => epoch })
   }
 })

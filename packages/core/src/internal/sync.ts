@@ -197,6 +197,7 @@ const change = (
       others,
       running: yield* assignment.running,
       leaving: yield* assignment.leaving,
+      renew: yield* context.membership.needsVerification,
       isDead: (owner) => Liveness.isDead(liveness, owner, now, env.timeouts.liveness)
     })
     yield* Effect.forEach(plan.lost, ([run]) => context.lost(run), { discard: true })
@@ -238,6 +239,8 @@ interface Prepared {
   readonly started: ReadonlyArray<Run.Run>
   /** Runs that a started one goes on from. */
   readonly replaced: ReadonlyArray<Run.Run>
+  /** Runs whose lease was asked for again, and is somebody else's by now. */
+  readonly lost: ReadonlyArray<Run.Run>
   readonly pending: boolean
 }
 
@@ -247,7 +250,7 @@ const prepare = (
   acquisitions: ReadonlyArray<Plan.Acquisition>
 ): Effect.Effect<Prepared, StateStoreError> =>
   Effect.gen(function*() {
-    if (acquisitions.length === 0) return { started: [], replaced: [], pending: false }
+    if (acquisitions.length === 0) return { started: [], replaced: [], lost: [], pending: false }
     const results = yield* env.store.acquireLeases(
       env.config.app,
       env.self,
@@ -255,11 +258,13 @@ const prepare = (
     )
     const started: Array<Run.Run> = []
     const replaced: Array<Run.Run> = []
+    const lost: Array<Run.Run> = []
     let pending = false
     for (const [index, acquisition] of acquisitions.entries()) {
       const result = results[index]
       if (result === undefined || AcquireResult.$is("Held")(result)) {
         pending = true
+        lost.push(...Option.toArray(acquisition.resume))
       } else if (AcquireResult.$is("Failed")(result)) {
         return yield* result.error
       } else if (Option.exists(result.checkpoint.position, Position.is("ShardEnd"))) {
@@ -270,7 +275,7 @@ const prepare = (
         replaced.push(...Option.toArray(acquisition.resume))
       }
     }
-    return { started, replaced, pending }
+    return { started, replaced, lost, pending }
   })
 
 const makeRun = (acquisition: Plan.Acquisition, { epoch, position }: Checkpoint): Effect.Effect<Run.Run> =>
@@ -332,12 +337,13 @@ const abandon = (
   )
 
 const publish = (
-  { assignment, commitSoon, env, membership, seen }: SyncContext,
+  { assignment, commitSoon, env, lost, membership, seen }: SyncContext,
   plan: Plan.Plan,
   prepared: Prepared,
   next: Seen
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
+    yield* Effect.forEach(prepared.lost, lost, { discard: true })
     yield* Effect.forEach(prepared.replaced, assignment.drop, { discard: true })
     yield* Ref.update(seen, (current) => ({ ...next, look: current.look || next.look }))
     yield* membership.announce({ streams: next.streams.map(({ key }) => key) })

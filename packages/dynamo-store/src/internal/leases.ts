@@ -72,8 +72,9 @@ const acquireOne = (
     return Acquired({ checkpoint })
   })
 
-  const mayTake = (current: StateStore.Owner): boolean =>
-    current.memberId === owner.memberId || Option.exists(request.takeFrom, (from) => sameOwner(from, current))
+  const mayTake = (current: StateStore.Owner, epoch: number): boolean =>
+    current.memberId === owner.memberId ||
+    Option.exists(request.takeFrom, (from) => sameOwner(from, current) && from.epoch === epoch)
 
   return settle<StateStore.AcquireResult>(
     table,
@@ -82,9 +83,13 @@ const acquireOne = (
     write("if_not_exists(#lease_epoch, :zero) + :one", grantable(owner, request)),
     (row) =>
       Effect.map(decode(row), (checkpoint) => {
-        // The answer to our own write was lost, or it is asked for twice. The owner does not change, so the epoch stays.
-        if (isOwner(checkpoint, owner)) return Either.right(Acquired({ checkpoint }))
-        if (Option.exists(checkpoint.owner, (current) => !mayTake(current))) return Either.right(Held({ checkpoint }))
+        // The answer to our own write was lost, or it is asked for twice.
+        if (isOwner(checkpoint, owner) && checkpoint.epoch > request.epochAbove) {
+          return Either.right(Acquired({ checkpoint }))
+        }
+        if (Option.exists(checkpoint.owner, (current) => !mayTake(current, checkpoint.epoch))) {
+          return Either.right(Held({ checkpoint }))
+        }
         return Either.left(write(":next", asRead(checkpoint, request.epochAbove)))
       })
   )
@@ -97,7 +102,7 @@ const vacant = (shardId: string): StateStore.Checkpoint => ({
   epoch: 0
 })
 
-/** Nobody's, an earlier incarnation's or `takeFrom`'s (ours is none of these), and the next epoch is high enough. */
+/** Nobody's, an earlier incarnation's, ours under the last known epoch or `takeFrom`'s; and the next epoch is high enough. */
 const grantable = (
   owner: StateStore.Owner,
   { epochAbove, takeFrom }: StateStore.LeaseRequest
@@ -105,8 +110,10 @@ const grantable = (
   const from = Option.filter(takeFrom, (from) => !sameOwner(from, owner))
   const owners = [
     "attribute_not_exists(#lease_owner)",
-    "#lease_owner = :member AND #lease_incarnation <> :incarnation",
-    ...(Option.isSome(from) ? ["#lease_owner = :from AND #lease_incarnation = :fromIncarnation"] : [])
+    "#lease_owner = :member AND (#lease_incarnation <> :incarnation OR #lease_epoch = :known)",
+    ...(Option.isSome(from)
+      ? ["#lease_owner = :from AND #lease_incarnation = :fromIncarnation AND #lease_epoch = :fromEpoch"]
+      : [])
   ]
   return {
     condition: `(${owners.join(" OR ")}) AND (${epochIs(">=", epochAbove)})`,
@@ -116,7 +123,11 @@ const grantable = (
       known: number(epochAbove),
       ...Option.match(from, {
         onNone: () => ({}),
-        onSome: ({ incarnation, memberId }) => ({ from: text(memberId), fromIncarnation: text(incarnation) })
+        onSome: ({ epoch, incarnation, memberId }) => ({
+          from: text(memberId),
+          fromIncarnation: text(incarnation),
+          fromEpoch: number(epoch)
+        })
       })
     }
   }
