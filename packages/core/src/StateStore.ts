@@ -54,7 +54,7 @@ export interface Checkpoint {
   /** `none` while nothing was committed yet. */
   readonly position: Option.Option<Position>
   readonly owner: Option.Option<Owner>
-  /** Grows by at least one with every change of owner; 0 while there never was one. */
+  /** Grows by at least one with every change of owner and every renewal; 0 while there never was an owner. */
   readonly epoch: number
 }
 

@@ -35,6 +35,20 @@ describe("when the answer to a write is lost", () => {
       )
     }))
 
+  it.scopedLive("a lease is renewed once", () =>
+    Effect.gen(function*() {
+      const { proxy, store } = yield* setup()
+      yield* store.acquireLeases(app, alice, [request("s")])
+      loseFirstAnswers(proxy)
+      const renewed = [
+        StateStore.AcquireResult.Acquired({
+          checkpoint: { shardId: "s", position: Option.none(), owner: Option.some(alice), epoch: 2 }
+        })
+      ]
+      assert.deepStrictEqual(yield* store.acquireLeases(app, alice, [request("s", { epochAbove: 1 })]), renewed)
+      assert.deepStrictEqual(yield* store.acquireLeases(app, alice, [request("s", { epochAbove: 1 })]), renewed)
+    }))
+
   it.scopedLive("a commit and the end of a shard are committed", () =>
     Effect.gen(function*() {
       const { proxy, store } = yield* setup()

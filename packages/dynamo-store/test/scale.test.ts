@@ -92,6 +92,11 @@ describe("requests", () => {
         yield* actions(store.acquireLeases(app, { ...alice, incarnation: "3" }, [request("s", { epochAbove: 2 })])),
         ["UpdateItem"]
       )
+      // Renewed.
+      assert.deepStrictEqual(
+        yield* actions(store.acquireLeases(app, { ...alice, incarnation: "3" }, [request("s", { epochAbove: 3 })])),
+        ["UpdateItem"]
+      )
       assert.deepStrictEqual(yield* actions(store.registerMember(app, memberOf("a"))), ["PutItem"])
       assert.deepStrictEqual(yield* actions(store.heartbeat(app, memberOf("a", 1))), ["PutItem"])
       assert.deepStrictEqual(yield* actions(store.listMembers(app)), ["Query"])

@@ -27,7 +27,7 @@ const isGranted = (row: Checkpoint, owner: Owner, request: Pick<LeaseRequest, "t
   Option.match(row.owner, {
     onNone: () => true,
     onSome: (current) =>
-      current.memberId === owner.memberId || Option.exists(request.takeFrom, (dead) => isOwner(current, dead) && row.epoch === dead.epoch)
+      current.memberId === owner.memberId || Option.exists(request.takeFrom, (dead) => holds(row, dead, dead))
   })
 
 export const acquire = (

@@ -273,7 +273,11 @@ const poll = (
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
       if (Option.isSome(answer.right.nextIterator)) {
-        return { ...next, iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }), isEndSeen: false }
+        return {
+          ...next,
+          iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }),
+          isEndSeen: false
+        }
       }
       const last: Progress = { ...next, iterator: Option.none(), failures: progress.failures }
       return yield* restore(atEnd(context, run, lane, last, answer.right.childShards))

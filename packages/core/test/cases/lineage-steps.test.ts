@@ -155,9 +155,10 @@ describe("shard-end-step-fails-once", () => {
       yield* w.kinesis.split("orders", a)
       yield* until(Effect.map(eventsOf(first, "CommitFailed"), (events) => events.length > 0), 5)
       // Somebody else takes the lease from the owner, as if it had been dead, and gives it back.
-      const { owner } = Option.getOrThrow(yield* row(w, a))
+      const { epoch, owner } = Option.getOrThrow(yield* row(w, a))
       const thief = { memberId: "thief", incarnation: "1" }
-      yield* w.store.acquireLeases("app", thief, [{ stream: "orders", shardId: a, takeFrom: owner, epochAbove: 0 }])
+      const takeFrom = Option.map(owner, (dead) => ({ ...dead, epoch }))
+      yield* w.store.acquireLeases("app", thief, [{ stream: "orders", shardId: a, takeFrom, epochAbove: 0 }])
       yield* w.store.releaseLeases("app", thief, [{ stream: "orders", shardId: a, epoch: 2 }])
       yield* unwritten.heal
       yield* until(Effect.map(shardsOf(first), (shards) => shards.length === 2), 10)

@@ -241,7 +241,7 @@ describe("checkpoint-without-sub-sequence", () => {
       const requests = [0, 1].map((index) => ({
         stream: "orders",
         shardId: shardId(index),
-        takeFrom: Option.none<StateStore.Owner>(),
+        takeFrom: Option.none<StateStore.Owner & Pick<StateStore.Checkpoint, "epoch">>(),
         epochAbove: 0
       }))
       yield* w.store.acquireLeases("app", old, requests)

@@ -396,7 +396,7 @@ describe("cancelled-call-is-retried-for-ever", () => {
           assignVersion: 1
         })
         yield* w.store.acquireLeases("app", tool, [
-          { stream: "orders", shardId: taken, takeFrom: Option.some(mine), epochAbove: epoch }
+          { stream: "orders", shardId: taken, takeFrom: Option.some({ ...mine, epoch }), epochAbove: epoch }
         ])
         yield* until(Effect.map(eventsOf(m, "LeaseLost"), (all) => all.length > 0), 5)
         yield* w.faults.clearCalls

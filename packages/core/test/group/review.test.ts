@@ -32,7 +32,7 @@ const steal = ({ store }: World, id: string) =>
     yield* store.acquireLeases("app", mine, [{
       stream: "orders",
       shardId: id,
-      takeFrom: before?.owner ?? Option.none(),
+      takeFrom: Option.map(before?.owner ?? Option.none(), (dead) => ({ ...dead, epoch: before?.epoch ?? 0 })),
       epochAbove: 0
     }])
   })

@@ -102,7 +102,7 @@ const vacant = (shardId: string): StateStore.Checkpoint => ({
   epoch: 0
 })
 
-/** Nobody's, an earlier incarnation's, ours under the last known epoch or `takeFrom`'s; and the next epoch is high enough. */
+/** Nobody's, an earlier start's, ours to be renewed or `takeFrom`'s as it was seen; and the next epoch is high enough. */
 const grantable = (
   owner: StateStore.Owner,
   { epochAbove, takeFrom }: StateStore.LeaseRequest

@@ -109,11 +109,14 @@ export const memberOf = (memberId: string, heartbeat = 0): StateStore.Member => 
 
 export const request = (
   shardId: string,
-  options?: { readonly takeFrom?: StateStore.Owner; readonly epochAbove?: number }
+  options?: { readonly takeFrom?: StateStore.Owner & { readonly epoch?: number }; readonly epochAbove?: number }
 ): StateStore.LeaseRequest => ({
   stream,
   shardId,
-  takeFrom: Option.fromNullable(options?.takeFrom),
+  takeFrom: Option.map(
+    Option.fromNullable(options?.takeFrom),
+    ({ epoch, incarnation, memberId }) => ({ memberId, incarnation, epoch: epoch ?? 1 })
+  ),
   epochAbove: options?.epochAbove ?? 0
 })
 

@@ -234,7 +234,7 @@ export const cases: ReadonlyArray<Case> = [
         const stale = held
         const before = some(yield* rowOf(store, app, "s"))
         const [taken] = yield* Effect.all([
-          acquireOne(store, app, next, requestOf("s", { takeFrom: previous })),
+          acquireOne(store, app, next, requestOf("s", { takeFrom: { ...previous, epoch: stale.epoch } })),
           Effect.forEach(
             Array.from({ length: 5 }, (_, index) => Position.afterSequence(`${round * 10 + index}`)),
             (position) => commitOne(store, app, previous, stale, position),

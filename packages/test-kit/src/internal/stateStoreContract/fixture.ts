@@ -47,13 +47,17 @@ export const requestOf = (
   shardId: string,
   options?: {
     readonly stream?: string
-    readonly takeFrom?: StateStore.Owner | undefined
+    /** The dead owner, under the epoch that it was seen under: 1 where none is given. */
+    readonly takeFrom?: StateStore.Owner & { readonly epoch?: number | undefined } | undefined
     readonly epochAbove?: number
   }
 ): StateStore.LeaseRequest => ({
   stream: options?.stream ?? stream,
   shardId,
-  takeFrom: Option.fromNullable(options?.takeFrom),
+  takeFrom: Option.map(
+    Option.fromNullable(options?.takeFrom),
+    ({ epoch, incarnation, memberId }) => ({ memberId, incarnation, epoch: epoch ?? 1 })
+  ),
   epochAbove: options?.epochAbove ?? 0
 })
 

@@ -96,6 +96,49 @@ export const cases: ReadonlyArray<Case> = [
     })),
 
   makeCase(
+    "renews its own lease: the epoch grows above the one that was known, and the position stays",
+    (store, app) =>
+      Effect.gen(function*() {
+        const held = yield* lease(store, app, alice, "s")
+        yield* commitOne(store, app, alice, held, Position.afterSequence("7"))
+        const epochs: Array<number> = []
+        for (const epochAbove of [1, 2, 41]) {
+          const row = acquired(yield* acquireOne(store, app, alice, requestOf("s", { epochAbove })))
+          assert.deepStrictEqual(plainRow(row), plain("s", "alice (1)", row.epoch, "after 7"))
+          assert.deepStrictEqual(plainRow(some(yield* rowOf(store, app, "s"))), plainRow(row))
+          const late = yield* commitOne(store, app, alice, { ...held, epoch: row.epoch - 1 }, Position.shardEnd)
+          assert.deepStrictEqual(plainAnswer(late), { answer: "Lost", row: plainRow(row) })
+          epochs.push(row.epoch)
+        }
+        assert.deepStrictEqual(epochs, [2, 3, 42])
+        const kept = yield* commitOne(store, app, alice, { ...held, epoch: 42 }, Position.afterSequence("8"))
+        assert.deepStrictEqual(plainAnswer(kept), { answer: "Committed" })
+      })
+  ),
+
+  makeCase(
+    "renews once where it is asked twice, since the first answer was lost",
+    (store, app) =>
+      Effect.gen(function*() {
+        yield* lease(store, app, alice, "s")
+        const renewal = acquireOne(store, app, alice, requestOf("s", { epochAbove: 1 }))
+        const answers = [yield* renewal, yield* renewal, ...(yield* Effect.all([renewal, renewal], { concurrency: 2 }))]
+        for (const answer of answers) {
+          assert.deepStrictEqual(plainAnswer(answer), { answer: "Acquired", row: plain("s", "alice (1)", 2) })
+        }
+        assert.deepStrictEqual(plainRow(some(yield* rowOf(store, app, "s"))), plain("s", "alice (1)", 2))
+      })
+  ),
+
+  makeCase("renews nobody's lease but its own", (store, app) =>
+    Effect.gen(function*() {
+      const held = yield* lease(store, app, alice, "s")
+      const now = yield* lease(store, app, bob, "s", { takeFrom: { ...alice, epoch: held.epoch } })
+      const answer = yield* acquireOne(store, app, alice, requestOf("s", { epochAbove: held.epoch }))
+      assert.deepStrictEqual(plainAnswer(answer), { answer: "Held", row: plain("s", "bob (1)", now.epoch) })
+    })),
+
+  makeCase(
     "grants the lease of an earlier incarnation of the same member, under a new epoch",
     (store, app) =>
       Effect.gen(function*() {
@@ -123,6 +166,59 @@ export const cases: ReadonlyArray<Case> = [
         assert.deepStrictEqual(plainAnswer(answer), { answer: "Held", row: plain("s", "alice (1)", 1) })
       }
     })),
+
+  makeCase(
+    "takes a dead owner's lease only under the epoch that the owner was seen under",
+    (store, app) =>
+      Effect.gen(function*() {
+        yield* lease(store, app, alice, "s", { epochAbove: 4 })
+        for (const epoch of [4, 6, 0]) {
+          const answer = yield* acquireOne(store, app, bob, requestOf("s", { takeFrom: { ...alice, epoch } }))
+          assert.deepStrictEqual(plainAnswer(answer), { answer: "Held", row: plain("s", "alice (1)", 5) })
+        }
+        const answer = yield* acquireOne(store, app, bob, requestOf("s", { takeFrom: { ...alice, epoch: 5 } }))
+        assert.deepStrictEqual(plainAnswer(answer), { answer: "Acquired", row: plain("s", "bob (1)", 6) })
+      })
+  ),
+
+  makeCase(
+    "leaves a lease to an owner that was taken for dead and has renewed it since",
+    (store, app) =>
+      Effect.gen(function*() {
+        const seen = yield* lease(store, app, alice, "s")
+        const now = yield* lease(store, app, alice, "s", { epochAbove: seen.epoch })
+        for (const epochAbove of [0, 99]) {
+          const late = requestOf("s", { takeFrom: { ...alice, epoch: seen.epoch }, epochAbove })
+          assert.deepStrictEqual(
+            plainAnswer(yield* acquireOne(store, app, bob, late)),
+            { answer: "Held", row: plain("s", "alice (1)", now.epoch) }
+          )
+        }
+        const kept = yield* commitOne(store, app, alice, now, Position.afterSequence("7"))
+        assert.deepStrictEqual(plainAnswer(kept), { answer: "Committed" })
+      })
+  ),
+
+  makeCase(
+    "grants a lease to its owner or to the one that takes it for dead, where both ask at once",
+    (store, app) =>
+      Effect.gen(function*() {
+        for (let round = 0; round < 10; round++) {
+          const shardId = `s${round}`
+          const { epoch } = yield* lease(store, app, alice, shardId)
+          const answers = yield* Effect.all([
+            acquireOne(store, app, alice, requestOf(shardId, { epochAbove: epoch })),
+            acquireOne(store, app, bob, requestOf(shardId, { takeFrom: { ...alice, epoch } }))
+          ], { concurrency: "unbounded" })
+          const [alices, bobs] = answers.map(plainAnswer)
+          const isKept = alices?.answer === "Acquired"
+          const row = plain(shardId, isKept ? "alice (1)" : "bob (1)", 2)
+          assert.deepStrictEqual(alices, { answer: isKept ? "Acquired" : "Held", row })
+          assert.deepStrictEqual(bobs, { answer: isKept ? "Held" : "Acquired", row })
+          assert.deepStrictEqual(plainRow(some(yield* rowOf(store, app, shardId))), row)
+        }
+      })
+  ),
 
   makeCase("grants a free lease whoever takeFrom names", (store, app) =>
     Effect.gen(function*() {

@@ -58,8 +58,11 @@ const operation = FastCheck.oneof(
       owner,
       requests: distinct(FastCheck.record({
         shardId,
-        takeFrom: FastCheck.option(owner, { nil: undefined }),
-        epochAbove: FastCheck.constantFrom(0, 0, 3, 8)
+        takeFrom: FastCheck.option(FastCheck.record({ owner, epochOffset }), { nil: undefined }),
+        epochAbove: FastCheck.oneof(
+          FastCheck.constantFrom(0, 0, 3, 8),
+          FastCheck.record({ epochOffset })
+        )
       }))
     })
   },
@@ -106,6 +109,8 @@ const operation = FastCheck.oneof(
 
 export type Operation = typeof operation extends FastCheck.Arbitrary<infer A> ? A : never
 
+type AcquireOperation = Extract<Operation, { readonly _tag: "acquire" }>
+
 export const operations: FastCheck.Arbitrary<ReadonlyArray<Operation>> = FastCheck.array(operation, {
   maxLength: 40,
   size: "max"
@@ -121,11 +126,12 @@ class Model {
   acquire(owner: StateStore.Owner, request: StateStore.LeaseRequest) {
     const row = this.rows.get(request.shardId)
     const current = row === undefined ? undefined : Option.getOrUndefined(row.owner)
-    if (row !== undefined && same(current, owner)) {
+    if (row !== undefined && same(current, owner) && row.epoch > request.epochAbove) {
       return { answer: "Acquired", row: plainRow(row) }
     }
     if (row !== undefined && current !== undefined && current.memberId !== owner.memberId) {
-      if (!same(current, Option.getOrUndefined(request.takeFrom))) {
+      const dead = Option.getOrUndefined(request.takeFrom)
+      if (!same(current, dead) || row.epoch !== dead?.epoch) {
         return { answer: "Held", row: plainRow(row) }
       }
     }
@@ -196,6 +202,16 @@ class Model {
     return true
   }
 
+  request({ epochAbove, shardId, takeFrom }: AcquireOperation["requests"][number]): StateStore.LeaseRequest {
+    return requestOf(shardId, {
+      takeFrom: takeFrom && {
+        ...takeFrom.owner,
+        epoch: this.lease({ shardId, epochOffset: takeFrom.epochOffset }).epoch
+      },
+      epochAbove: typeof epochAbove === "number" ? epochAbove : this.lease({ shardId, ...epochAbove }).epoch
+    })
+  }
+
   /** The lease as the row has it, or beside it. */
   lease(request: { readonly shardId: string; readonly epochOffset: number }): StateStore.Lease {
     return {
@@ -217,7 +233,7 @@ const samePosition = (self: Position.Position) => (that: Position.Position) =>
 const step = Effect.fnUntraced(function*(store: Store, app: string, model: Model, operation: Operation) {
   switch (operation._tag) {
     case "acquire": {
-      const requests = operation.requests.map((request) => requestOf(request.shardId, request))
+      const requests = operation.requests.map((request) => model.request(request))
       const expected = requests.map((request) => model.acquire(operation.owner, request))
       const answers = yield* store.acquireLeases(app, operation.owner, requests)
       return assert.deepStrictEqual(answers.map(plainAnswer), expected)
