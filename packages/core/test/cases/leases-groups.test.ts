@@ -121,7 +121,8 @@ describe("two-assign-functions-in-one-group", () => {
       const b = yield* faulty(w, "b", calm)
       yield* until(Effect.map(total([a, b]), (all) => Math.min(...all) === 2), 10)
       yield* pass(3)
-      assert.deepStrictEqual((yield* leases(w)).map(([, , epoch]) => epoch).sort(), [1, 1, 2, 2])
+      // The old rows lack the shards that a runs, so it has asked for each of them again.
+      assert.deepStrictEqual((yield* leases(w)).map(([, , epoch]) => epoch).sort(), [2, 2, 3, 3])
       assert.deepStrictEqual([...(yield* shardsOf(a)), ...(yield* shardsOf(b))].sort(), ids(0, 1, 2, 3))
     }))
 })

@@ -62,13 +62,16 @@ describe("merged-with-an-unknown-parent", () => {
     Effect.gen(function*() {
       const w = yield* faultyWorld()
       yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      yield* putTo(w, "orders", a, names("a", 1, 3))
       yield* w.kinesis.merge("orders", a, shardId(1))
       yield* w.kinesis.forgetShard("orders", shardId(1))
-      yield* w.faults.add({ on: "listShards", times: 1 }, KinesisFaults.hideShards([shardId(2)]))
+      yield* w.faults.add({ on: "listShards", times: 2 }, KinesisFaults.hideShards([shardId(2)]))
       const m = yield* faulty(w)
+      // The list is asked for at the start, after a second, and six seconds after that.
+      yield* pass(2)
+      assert.strictEqual((yield* w.kinesis.callsOf("listShards")).length, 2)
       yield* m.consume()
-      // A refresh comes every six seconds.
-      yield* until(Effect.map(shardsOf(m), (shards) => shards.join() === shardId(2)), 4)
+      yield* until(Effect.map(shardsOf(m), (shards) => shards.join() === shardId(2)), 3)
     }))
 })
 
