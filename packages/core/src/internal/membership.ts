@@ -47,6 +47,8 @@ export interface Membership {
   /** Begins a verification: what is passed to `verified` when the leases have been looked at. */
   readonly doubts: Effect.Effect<number>
   readonly needsVerification: Effect.Effect<boolean>
+  /** The leases have to be asked for again, by a round that begins now: others see this member alive, as of now. */
+  readonly needsRenewal: Effect.Effect<boolean>
   readonly verified: (doubts: number) => Effect.Effect<void>
 }
 
@@ -108,6 +110,11 @@ export const make = (env: Environment, streams: ReadonlyArray<string>): Effect.E
       sinceHeartbeat: Effect.zipWith(Monotonic.now, Ref.get(standing), (now, { beatAt }) => now - beatAt),
       doubts: Effect.map(Ref.get(standing), ({ doubts }) => doubts),
       needsVerification: Effect.map(Ref.get(standing), ({ verified }) => !verified),
+      needsRenewal: Effect.zipWith(
+        Monotonic.now,
+        Ref.get(standing),
+        (now, { beatAt, verified }) => !verified && now - beatAt < timeout
+      ),
       verified: (doubts) =>
         Effect.gen(function*() {
           const now = yield* Monotonic.now

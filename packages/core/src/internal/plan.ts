@@ -95,20 +95,20 @@ export const make = (input: {
           if (row !== undefined) lost.push([run, row])
           break
         case "Vanished":
-          acquire.push(acquisition(view, shard, key, row, Option.some(run)))
+          acquire.push(acquisition(view, shard, key, row, Option.some(run), renew))
           // With the lease restored, it is handed over in the next round.
           if (!isWanted) pending = true
           break
         case "Held":
           if (!isWanted) stop.push(run)
-          else if (renew) acquire.push(acquisition(view, shard, key, row, Option.some(run)))
+          else if (renew) acquire.push(acquisition(view, shard, key, row, Option.some(run), renew))
       }
     } else if (isWanted) {
       const owner = ownerOf(view, shard.shardId)
       if (leaving.has(key) || Option.exists(owner, (one) => one.memberId !== self.memberId && !isDead(one))) {
         pending = true
       } else {
-        acquire.push(acquisition(view, shard, key, row, Option.none()))
+        acquire.push(acquisition(view, shard, key, row, Option.none(), renew))
       }
     }
   }
@@ -172,7 +172,8 @@ const acquisition = (
   shard: Shard,
   key: string,
   row: Checkpoint | undefined,
-  resume: Option.Option<Run.Run>
+  resume: Option.Option<Run.Run>,
+  renew: boolean
 ): Acquisition => ({
   key,
   stream: view.stream,
@@ -186,6 +187,10 @@ const acquisition = (
       Option.fromNullable(row),
       ({ epoch, owner }) => Option.map(owner, ({ incarnation, memberId }) => ({ incarnation, memberId, epoch }))
     ),
-    epochAbove: Option.match(resume, { onNone: () => 0, onSome: ({ epoch }) => epoch })
+    // An epoch that a round took which failed may have been seen by others since.
+    epochAbove: Math.max(
+      Option.match(resume, { onNone: () => 0, onSome: ({ epoch }) => epoch }),
+      renew && row !== undefined ? row.epoch : 0
+    )
   }
 })

@@ -12,7 +12,7 @@ import * as KinesumerEvent from "../KinesumerEvent.js"
 import type { ShardName } from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
-import type { Checkpoint, Member, ShardList } from "../StateStore.js"
+import type { Checkpoint, Member, Owner, ShardList } from "../StateStore.js"
 import { AcquireResult } from "../StateStore.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import type { Assignment } from "./assignment.js"
@@ -64,6 +64,7 @@ export const round = (
     // What asks for another look from here on is not answered by this round.
     const before = yield* Ref.getAndUpdate(context.seen, (seen) => ({ ...seen, look: false }))
     const doubts = yield* membership.doubts
+    const renew = yield* membership.needsRenewal
     // An answer that comes late shows what was so when it was asked for.
     const now = yield* Monotonic.now
     const members = yield* env.store.listMembers(app)
@@ -84,7 +85,7 @@ export const round = (
     if (isSame(before, seen) && !(yield* membership.needsVerification)) {
       yield* Ref.update(context.seen, (current) => ({ ...current, live: seen.live, liveness: seen.liveness }))
     } else {
-      yield* change(context, seen, members, now)
+      yield* change(context, seen, { members, now, renew })
     }
     yield* membership.verified(doubts)
     yield* prune(context, members, now)
@@ -170,11 +171,11 @@ const isSame = (before: Seen, seen: Seen): boolean =>
 const change = (
   context: SyncContext,
   seen: Seen,
-  members: ReadonlyArray<Member>,
-  now: number
+  read: { readonly members: ReadonlyArray<Member>; readonly now: number; readonly renew: boolean }
 ): Effect.Effect<void, StateStoreError> =>
   Effect.gen(function*() {
     const { assignment, env } = context
+    const { members, now, renew } = read
     const viewOf = (key: string): Effect.Effect<ReadonlyArray<Plan.View>, StateStoreError> => {
       const list = seen.lists.get(key)
       return list === undefined ? Effect.succeed([]) : Effect.map(
@@ -197,20 +198,21 @@ const change = (
       others,
       running: yield* assignment.running,
       leaving: yield* assignment.leaving,
-      renew: yield* context.membership.needsVerification,
+      renew,
       isDead: (owner) => Liveness.isDead(liveness, owner, now, env.timeouts.liveness)
     })
+    const acquire = yield* withoutTheLiving(env, members, plan.acquire)
     yield* Effect.forEach(plan.lost, ([run]) => context.lost(run), { discard: true })
     yield* Effect.forEach(plan.ended, context.ended, { discard: true })
     yield* Effect.uninterruptibleMask((restore) =>
       Effect.gen(function*() {
-        const prepared = yield* restore(prepare(context, plan.acquire)).pipe(
-          Effect.onExit((exit) => Exit.isFailure(exit) ? abandon(context, plan.acquire) : Effect.void)
+        const prepared = yield* restore(prepare(context, acquire)).pipe(
+          Effect.onExit((exit) => Exit.isFailure(exit) ? abandon(context, acquire) : Effect.void)
         )
         yield* publish(context, plan, prepared, {
           ...seen,
           liveness,
-          look: plan.pending || prepared.pending,
+          look: plan.pending || prepared.pending || acquire.length < plan.acquire.length,
           awaitingChildren: views.flatMap(awaitingChildren),
           unowned: new Set(
             views.filter(isUnowned).map(({ key }) => key).filter((key) =>
@@ -226,6 +228,36 @@ const change = (
       )
     }
   })
+
+/**
+ * An owner that came to life after the members were read may have asked for its leases again before the rows were: then
+ * the epoch in the row is its new one. So whoever is taken for dead is looked at once more, now that the rows are known.
+ */
+const withoutTheLiving = (
+  env: Environment,
+  members: ReadonlyArray<Member>,
+  acquire: ReadonlyArray<Plan.Acquisition>
+): Effect.Effect<ReadonlyArray<Plan.Acquisition>, StateStoreError> => {
+  const dead = ({ request, resume }: Plan.Acquisition) =>
+    Option.isNone(resume)
+      ? Option.filter(request.takeFrom, ({ memberId }) => memberId !== env.self.memberId)
+      : Option.none()
+  return acquire.every((one) => Option.isNone(dead(one)))
+    ? Effect.succeed(acquire)
+    : Effect.map(env.store.listMembers(env.config.app), (current) =>
+      acquire.filter((one) =>
+        Option.match(dead(one), {
+          onNone: () => true,
+          onSome: (owner) => {
+            const heartbeat = heartbeatOf(current, owner)
+            return heartbeat === undefined || heartbeat === heartbeatOf(members, owner)
+          }
+        })
+      ))
+}
+
+const heartbeatOf = (members: ReadonlyArray<Member>, owner: Owner): number | undefined =>
+  members.find((member) => member.memberId === owner.memberId && member.incarnation === owner.incarnation)?.heartbeat
 
 const awaitingChildren = ({ list, rows, stream }: Plan.StreamView): ReadonlyArray<ShardName> =>
   list.shards

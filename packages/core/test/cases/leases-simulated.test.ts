@@ -152,6 +152,54 @@ describe("woke-while-it-was-taken-for-dead", () => {
     }))
 })
 
+describe("row-read-after-the-owner-woke", () => {
+  it.scoped("an owner that woke between the look at the members and the look at the rows keeps its lease", () =>
+    Effect.gen(function*() {
+      const { a, b, epoch, ofA, process, w } = yield* pair
+      const rows = yield* w.faults.add({ on: "listCheckpoints", member: "b" }, Faults.hold)
+      yield* process.freeze
+      yield* until(Effect.map(rows.fired, (fired) => fired === 1), 10)
+      yield* process.thaw("first")
+      yield* putTo(w, "orders", ofA, names("a", 4, 6))
+      yield* until(Effect.map(a.delivered, (all) => all.length === 6), 5)
+      yield* rows.heal
+      yield* pass(3)
+      assert.deepStrictEqual(yield* holderOf(w, ofA), [["a", epoch + 1]])
+      assert.deepStrictEqual(yield* deliveredOf(b, ofA), [])
+      assert.deepStrictEqual(yield* eventsOf(a, "LeaseLost"), [])
+    }))
+
+  it.scoped("an owner that stalled again after it had asked, without an answer, asks once more under a later epoch", () =>
+    Effect.gen(function*() {
+      const { a, b, epoch, ofA, w } = yield* pair
+      const unseen = yield* w.faults.add({ on: "listMembers", member: "b" }, Faults.fail("Unavailable"))
+      const stall = w.faults.add({ on: "heartbeat", member: "a" }, Faults.fail("Unavailable"))
+      const first = yield* stall
+      yield* pass(7)
+      yield* putTo(w, "orders", ofA, names("a", 4, 6))
+      yield* until(Effect.map(eventsOf(a, "DeliverySuspended"), (all) => all.length === 1), 3)
+      yield* w.faults.add({ on: "acquireLeases", member: "a", times: 1 }, Faults.dropAnswer())
+      const unasked = yield* w.faults.add({ on: "acquireLeases", member: "a", from: 2 }, Faults.fail("Unavailable"))
+      yield* first.heal
+      yield* until(Effect.map(unasked.fired, (fired) => fired > 0), 3)
+      assert.deepStrictEqual(yield* holderOf(w, ofA), [["a", epoch + 1]])
+
+      const takeover = yield* w.faults.add({ on: "acquireLeases", member: "b", shardId: ofA }, Faults.hold)
+      const second = yield* stall
+      yield* unseen.heal
+      yield* until(Effect.map(takeover.fired, (fired) => fired === 1), 10)
+      yield* second.heal
+      yield* until(Effect.map(a.service.health, ({ millisSinceHeartbeat }) => millisSinceHeartbeat < 1_000), 3)
+      yield* unasked.heal
+      yield* until(Effect.map(a.delivered, (all) => all.length === 6), 5)
+      yield* takeover.heal
+      yield* pass(3)
+      assert.deepStrictEqual(yield* answers(w, "b", ofA), ["Held"])
+      assert.deepStrictEqual(yield* deliveredOf(b, ofA), [])
+      assert.deepStrictEqual(yield* eventsOf(a, "LeaseLost"), [])
+    }))
+})
+
 describe("leases-asked-for-again", () => {
   it.scoped("the cursor goes back to the first unprocessed record, and older marks are LeaseLost", () =>
     Effect.gen(function*() {
