@@ -9,7 +9,7 @@ import { StateStore } from "@kinesumer/core/StateStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type { Chance } from "./chance.js"
-import type { Process } from "./world.js"
+import type { Process, World } from "./world.js"
 
 /** @internal */
 export interface Link {
@@ -21,20 +21,26 @@ export interface Link {
 const quiet = 0.7
 
 /** @internal */
-export const make = (network: Process, chance: Chance) => {
-  const way = (link: Link) => {
-    const millis = link.millis === 0 || (link.millis < 100 && chance.happens(quiet)) ? 0 : chance.between(1, link.millis)
-    return millis === 0 ? Effect.void : Effect.sleep(millis)
-  }
+export const make = (world: World, network: Process, chance: Chance) => {
+  const way = (link: Link): number =>
+    link.millis === 0 || (link.millis < 100 && chance.happens(quiet)) ? 0 : chance.between(1, link.millis)
   return (link: Link) => <A, E>(call: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.suspend(() => Effect.zipRight(way(link), Effect.zipLeft(Effect.exit(call), way(link)))).pipe(
-      network.within,
-      Effect.forkDaemon,
-      // The sender may stop waiting; the request goes on.
-      Effect.flatMap(Fiber.await),
-      Effect.flatten,
-      Effect.flatten
-    )
+    Effect.suspend(() => {
+      const there = way(link)
+      const back = way(link)
+      // Nothing can come between a request and an answer that take no time.
+      if (there + back === 0) return world.atomically(call)
+      return Effect.sleep(there).pipe(
+        Effect.zipRight(Effect.exit(world.atomically(call))),
+        Effect.zipLeft(Effect.sleep(back)),
+        network.within,
+        Effect.forkDaemon,
+        // The sender may stop waiting; the request goes on.
+        Effect.flatMap(Fiber.await),
+        Effect.flatten,
+        Effect.flatten
+      )
+    })
 }
 
 /** @internal */

@@ -88,7 +88,7 @@ export const make = (
     const store = Watch.stateStore(memory, { truth, leases, journal, counts })
     const tally: Tally = { records: 0, crashes: 0, rebalances: 0, reshards: 0, faults: 0 }
     const members: Stage["members"] = []
-    const carrying = Network.make(world.process("network", { yields: false }), Chance.make(scenario.seed, "network"))
+    const carrying = Network.make(world, world.process("network"), Chance.make(scenario.seed, "network"))
     let runs = 0
 
     const event = (member: Member.MemberProcess, event: KinesumerEvent) => {

@@ -42,6 +42,8 @@ export interface World {
     readonly wallClockSkew?: number | undefined
     readonly yields?: boolean | undefined
   }) => Process
+  /** Lets no other fiber go on before this effect is through, which must not wait for anything. */
+  readonly atomically: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
   /** Carries out a program in a process, with virtual time, until it ends. */
   readonly run: <A, E, R>(process: Process, program: Effect.Effect<A, E, R>) => Effect.Effect<Exit.Exit<A, E>, Stuck, R>
 }
@@ -81,6 +83,7 @@ const stepsInOneGo = 20_000
 export const make = (seed: number): World => {
   const chance = Chance.make(seed, "schedule")
   let elapsed = 0
+  let isAtomic = false
   const timers: Array<Timer> = []
   const ready: Array<Turn> = []
 
@@ -158,7 +161,7 @@ export const make = (seed: number): World => {
     const scheduler: Scheduler.Scheduler = {
       scheduleTask: schedule,
       shouldYield: () => {
-        if (!yields || --left > 0) return false
+        if (!yields || isAtomic || --left > 0) return false
         left = chance.between(1, longestTurn)
         return 0
       }
@@ -227,6 +230,14 @@ export const make = (seed: number): World => {
     seed,
     elapsed: () => elapsed,
     process,
+    atomically: (effect) =>
+      Effect.suspend(() => {
+        isAtomic = true
+        return Effect.onExit(effect, () =>
+          Effect.sync(() => {
+            isAtomic = false
+          }))
+      }),
     run: (process, program) =>
       Effect.gen(function*() {
         let isBegun = false
