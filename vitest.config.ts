@@ -6,7 +6,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["@kinesumer/source", "node", "development|production"] } },
   resolve: { conditions: ["@kinesumer/source", "node", "development|production"] },
   test: {
-    include: ["packages/*/test/**/*.test.ts", "examples/test/**/*.test.ts"],
+    include: ["packages/*/test/**/*.test.ts", "examples/test/**/*.test.ts", "simulation/test/**/*.test.ts"],
     setupFiles: ["./vitest.setup.ts"],
     fakeTimers: { toFake: [] },
     // Virtual hours take real seconds, and a loaded machine takes more of them.

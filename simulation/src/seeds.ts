@@ -1,0 +1,103 @@
+/** Carries out scenarios, many at a time, and tells what became of them. */
+import { Simulation } from "@kinesumer/test-kit"
+import { Array, Clock, Console, Effect, Option, Ref, Stream } from "effect"
+import * as Children from "./children.js"
+import * as Report from "./report.js"
+import type { Job, Result } from "./task.js"
+
+export const seedJob = (seed: number): Job => ({ name: String(seed), scenario: Simulation.generate(seed) })
+
+/** What a child process carries out before it ends, and with it the fibers that killed processes have left. */
+const sliceSize = 100
+
+export const slices = (from: number, count: number, size = sliceSize): ReadonlyArray<ReadonlyArray<number>> =>
+  count <= 0 ? [] : Array.chunksOf(Array.range(from, from + count - 1), size)
+
+/** More failures than these say little more. */
+const mostShrunk = 3
+
+const tellEvery = 5_000
+
+export const run = Effect.fnUntraced(function*(options: {
+  /** Carried out first, and not counted as seeds. */
+  readonly regressions: ReadonlyArray<Job>
+  /** Carried out in place of seeds. */
+  readonly scenario: Option.Option<Job>
+  readonly from: number
+  readonly seeds: number
+  readonly workers: number
+  readonly isQuiet: boolean
+  readonly journal: boolean
+}) {
+  const { from, isQuiet, regressions, scenario, seeds, workers } = options
+  const startedAt = yield* Clock.currentTimeMillis
+  const told = yield* Ref.make(startedAt)
+  const seconds = Effect.map(Clock.currentTimeMillis, (now) => (now - startedAt) / 1000)
+  const say = (line: string) => isQuiet ? Effect.void : Console.error(line)
+  const print = (lines: ReadonlyArray<string>) =>
+    isQuiet ? Effect.void : Effect.forEach(lines, (line) => Console.log(line), { discard: true })
+
+  const results = yield* Ref.make<ReadonlyArray<Result>>([])
+  const jobs = regressions.length + (Option.isSome(scenario) ? 1 : seeds)
+  const done = Effect.fnUntraced(function*(result: Result) {
+    // A journal can be long, and is not needed once it is printed.
+    const all = yield* Ref.updateAndGet(results, (before) => [...before, { ...result, journal: [] }])
+    if (options.journal) yield* print(Report.journal(result))
+    if (result.violations.length > 0) {
+      yield* Effect.forEach(Report.violations(result).slice(0, 1), say)
+    }
+    const now = yield* Clock.currentTimeMillis
+    if (now - (yield* Ref.get(told)) < tellEvery) return
+    yield* Ref.set(told, now)
+    const failed = all.filter(({ violations }) => violations.length > 0).length
+    yield* say(`${all.length} of ${jobs} scenarios, ${failed} failed, ${Math.round(yield* seconds)} s`)
+  })
+
+  const carryOut = (slice: ReadonlyArray<Job>) =>
+    Stream.runForEach(
+      Children.run(slice, { journal: options.journal, untilBroken: false, shrinks: false }),
+      done
+    )
+  yield* Effect.forEach(Array.chunksOf(regressions, sliceSize), carryOut, { discard: true })
+  yield* Option.match(scenario, {
+    onSome: (job) => carryOut([job]),
+    onNone: () =>
+      Effect.forEach(
+        // The last slices are carried out side by side too.
+        slices(from, seeds, Math.max(1, Math.min(sliceSize, Math.ceil(seeds / workers)))),
+        (slice) => Effect.suspend(() => carryOut(slice.map(seedJob))),
+        { concurrency: workers, discard: true }
+      )
+  })
+
+  const all = yield* Ref.get(results)
+  const order = (name: string) => [...regressions.map((job) => job.name), name].indexOf(name)
+  const failed = all.filter(({ violations }) => violations.length > 0)
+    .sort((one, other) => order(one.name) - order(other.name) || one.scenario.seed - other.scenario.seed)
+  if (!isQuiet) {
+    for (const [index, result] of failed.entries()) {
+      // A journal that was asked for tells the scenario as it is.
+      const isShrunk = index < mostShrunk && !options.journal && result.violations[0]?.promise !== "none"
+      if (isShrunk) yield* say(`shrinking ${result.name}`)
+      const shrunk = isShrunk ? yield* shrink(result) : Option.none()
+      yield* print(Report.failure(result, Option.getOrUndefined(shrunk)))
+    }
+  }
+
+  const sum = (of: (result: Result) => number) => all.reduce((total, result) => total + of(result), 0)
+  yield* Console.log(JSON.stringify({
+    seeds: Option.isSome(scenario) ? 1 : seeds,
+    failed: failed.map(({ name, scenario }) => name === String(scenario.seed) ? scenario.seed : name),
+    records: sum(({ tally }) => tally.records),
+    crashes: sum(({ tally }) => tally.crashes),
+    rebalances: sum(({ tally }) => tally.rebalances),
+    reshards: sum(({ tally }) => tally.reshards),
+    faults: sum(({ tally }) => tally.faults),
+    virtualHours: Math.round(sum(({ elapsed }) => elapsed) / 36_000) / 100,
+    seconds: Math.round((yield* seconds) * 10) / 10
+  }))
+  return failed.length === 0 && all.length === jobs
+})
+
+const shrink = ({ name, scenario }: Result) =>
+  Stream.runHead(Children.run([{ name, scenario }], { journal: true, untilBroken: false, shrinks: true }))
