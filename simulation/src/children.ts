@@ -66,6 +66,9 @@ const start = (
     )
   }))
 
+/** Stands in place of a promise where a scenario has not come to an end. */
+export const noPromise = "none"
+
 const nothing: Pick<Result, "elapsed" | "journal" | "tally"> = {
   elapsed: 0,
   journal: [],
@@ -87,7 +90,7 @@ export const run = (
       Stream.catchTag("ChildFailed", ({ message }) => {
         const job = jobs[done]
         if (job === undefined) return Stream.empty
-        const broken: Result = { ...job, ...nothing, violations: [{ promise: "none", at: 0, detail: message }] }
+        const broken: Result = { ...job, ...nothing, violations: [{ promise: noPromise, at: 0, detail: message }] }
         const rest = options.untilBroken ? [] : jobs.slice(done + 1)
         return Stream.concat(Stream.make(broken), rest.length === 0 ? Stream.empty : run(rest, options))
       })

@@ -1,5 +1,6 @@
 /** What people read of a scenario. */
 import type { Simulation } from "@kinesumer/test-kit"
+import { noPromise } from "./children.js"
 import type { Result } from "./task.js"
 
 const journalLines = 60
@@ -20,7 +21,7 @@ const seconds = (millis: number): string => (millis / 1000).toFixed(3).padStart(
 
 export const violations = ({ name, violations }: Result): ReadonlyArray<string> =>
   violations.map(({ at, detail, promise }) =>
-    promise === "none" ? `${name}: ${detail}` : `${name} breaks ${promise} after ${seconds(at).trim()} s: ${detail}`
+    promise === noPromise ? `${name}: ${detail}` : `${name} breaks ${promise} after ${seconds(at).trim()} s: ${detail}`
   )
 
 export const journal = ({ journal, name }: Result): ReadonlyArray<string> => [`${name}:`, ...journal]

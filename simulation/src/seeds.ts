@@ -77,7 +77,7 @@ export const run = Effect.fnUntraced(function*(options: {
   if (!isQuiet) {
     for (const [index, result] of failed.entries()) {
       // A journal that was asked for tells the scenario as it is.
-      const isShrunk = index < mostShrunk && !options.journal && result.violations[0]?.promise !== "none"
+      const isShrunk = index < mostShrunk && !options.journal && result.violations[0]?.promise !== Children.noPromise
       if (isShrunk) yield* say(`shrinking ${result.name}`)
       const shrunk = isShrunk ? yield* shrink(result) : Option.none()
       yield* print(Report.failure(result, Option.getOrUndefined(shrunk)))

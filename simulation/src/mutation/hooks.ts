@@ -1,17 +1,22 @@
-/** Hooks of Node.js that change one module when it is loaded. */
+/** Hooks of Node.js that change one module when it is loaded. They run in a thread of their own. */
 import type { InitializeHook, LoadHook } from "node:module"
 import * as Applied from "./applied.js"
-import { apply, type Mutation, urlOf } from "./mutation.js"
+import { apply, type Mutation } from "./mutation.js"
 
-let mutation: Mutation | undefined
+export interface Mutated {
+  readonly mutation: Mutation
+  readonly url: string
+}
 
-export const initialize: InitializeHook<Mutation> = (data) => {
-  mutation = data
+let mutated: Mutated | undefined
+
+export const initialize: InitializeHook<Mutated> = (data) => {
+  mutated = data
 }
 
 export const load: LoadHook = async (url, context, nextLoad) => {
   const loaded = await nextLoad(url, context)
-  if (mutation === undefined || url !== urlOf(mutation)) return loaded
+  if (mutated === undefined || url !== mutated.url) return loaded
   const source = typeof loaded.source === "string" ? loaded.source : new TextDecoder().decode(loaded.source)
-  return { ...loaded, source: apply(mutation, source) + Applied.statement(mutation.name) }
+  return { ...loaded, source: apply(mutated.mutation, source) + Applied.statement(mutated.mutation.name) }
 }

@@ -1,6 +1,6 @@
 /** Breaks the library in one place after another, and looks how soon the simulation finds it. */
 import Table from "cli-table3"
-import { Clock, Console, Effect, Option, Stream } from "effect"
+import { Clock, Console, Data, Effect, Option, Stream } from "effect"
 import * as Children from "../children.js"
 import { seedJob, slices } from "../seeds.js"
 import type { Result } from "../task.js"
@@ -16,8 +16,32 @@ interface Finding {
   readonly seconds: number
 }
 
-const firstBroken = (seeds: ReadonlyArray<number>, mutation: string | undefined) =>
-  Children.run(seeds.map(seedJob), { mutation, journal: false, untilBroken: true, shrinks: false }).pipe(
+/** Nothing was found out: the child that was to carry out the seeds has not come to an end. */
+class MutationFailed extends Data.TaggedError("MutationFailed")<{
+  readonly mutation: string
+  readonly detail: string
+}> {
+  override get message(): string {
+    return `the mutation "${this.mutation}" can't be judged: ${this.detail}`
+  }
+}
+
+const firstBroken = (seeds: ReadonlyArray<number>, mutation: string, isApplied: boolean) =>
+  Children.run(seeds.map(seedJob), {
+    mutation: isApplied ? mutation : undefined,
+    journal: false,
+    untilBroken: true,
+    shrinks: false
+  }).pipe(
+    Stream.mapEffect((result) =>
+      Effect.as(
+        Effect.forEach(
+          result.violations.filter(({ promise }) => promise === Children.noPromise),
+          ({ detail }) => new MutationFailed({ mutation, detail: `seed ${result.scenario.seed}: ${detail}` })
+        ),
+        result
+      )
+    ),
     Stream.filter(({ violations }) => violations.length > 0),
     Stream.runHead
   )
@@ -26,10 +50,10 @@ const firstBroken = (seeds: ReadonlyArray<number>, mutation: string | undefined)
 const search = Effect.fnUntraced(function*(mutation: Mutation, from: number) {
   for (const slice of slices(from, mostSeeds)) {
     for (let rest = slice; rest.length > 0;) {
-      const broken = yield* firstBroken(rest, mutation.name)
+      const broken = yield* firstBroken(rest, mutation.name, true)
       if (Option.isNone(broken)) break
       const { seed } = broken.value.scenario
-      if (Option.isNone(yield* firstBroken([seed], undefined))) return broken
+      if (Option.isNone(yield* firstBroken([seed], mutation.name, false))) return broken
       rest = rest.slice(rest.indexOf(seed) + 1)
     }
   }

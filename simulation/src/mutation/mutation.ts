@@ -1,4 +1,4 @@
-/** A mutation breaks one place of the library, in the JavaScript that was built of it. */
+/** A mutation breaks the library in one place, in the JavaScript that was built of it. */
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
@@ -8,26 +8,31 @@ export interface Mutation {
   readonly breaks: string
   /** The module, below `dist` of the core package. */
   readonly file: string
-  /** Occurs in it exactly once. */
+  readonly changes: ReadonlyArray<Change>
+}
+
+export interface Change {
+  /** Occurs in the module exactly once. */
   readonly text: string
   readonly replacement: string
 }
 
-export const urlOf = ({ file }: Mutation): string => new URL(file, import.meta.resolve("@kinesumer/core")).href
+export const urlOf = ({ file }: Pick<Mutation, "file">): string =>
+  new URL(file, import.meta.resolve("@kinesumer/core")).href
 
-/** Fails where the text does not occur exactly once: the mutation would not be what it says any more. */
-export const apply = ({ file, name, replacement, text }: Mutation, source: string): string => {
-  const parts = source.split(text)
-  const [before, after] = parts
-  if (before === undefined || after === undefined || parts.length > 2) {
-    throw new Error(
-      `the mutation "${name}" needs a text that occurs once in ${file}, and it occurs ${
-        parts.length - 1
-      } times:\n${text}`
-    )
-  }
-  return before + replacement + after
-}
+/** Fails where a text does not occur exactly once: the mutation would not be what it says any more. */
+export const apply = ({ changes, file, name }: Mutation, source: string): string =>
+  changes.reduce((before, { replacement, text }) => {
+    const [head, tail, ...more] = before.split(text)
+    if (head === undefined || tail === undefined || more.length > 0) {
+      throw new Error(
+        `the mutation "${name}" changes a text that must occur in ${file} exactly once, and ${
+          tail === undefined ? "does not" : "does more often"
+        }:\n${text}`
+      )
+    }
+    return head + replacement + tail
+  }, source)
 
 export const checkBuilt = (mutation: Mutation): void => {
   apply(mutation, readFileSync(fileURLToPath(urlOf(mutation)), "utf8"))
