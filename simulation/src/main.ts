@@ -3,7 +3,7 @@
  *
  * Runs with `npm run sim` at the top of the repository; `npm run sim -- --help` shows its options.
  */
-import { Command, Options } from "@effect/cli"
+import { Command, Options, ValidationError } from "@effect/cli"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Clock, Console, Effect, Option, Schema } from "effect"
 import { availableParallelism } from "node:os"
@@ -91,4 +91,12 @@ const simulate = (options: Asked) =>
 
 const main = Command.run(sim, { name: "Kinesumer's simulation", version: "0.1.0" })
 
-main(process.argv).pipe(Effect.provide(NodeContext.layer), NodeRuntime.runMain)
+main(process.argv).pipe(
+  Effect.catchAll((error) => {
+    process.exitCode = 1
+    // What is wrong with the options is told by now.
+    return ValidationError.isValidationError(error) ? Effect.void : Console.error(error.message)
+  }),
+  Effect.provide(NodeContext.layer),
+  NodeRuntime.runMain
+)

@@ -26,8 +26,11 @@ export const violations = ({ name, violations }: Result): ReadonlyArray<string> 
 
 export const journal = ({ journal, name }: Result): ReadonlyArray<string> => [`${name}:`, ...journal]
 
-/** A failure, with the smallest scenario that breaks the same promise if one was looked for. */
-export const failure = (result: Result, shrunk: Result | undefined): ReadonlyArray<string> => [
+/**
+ * A failure, with the smallest scenario that breaks the same promise if one was looked for, and the options that show it
+ * again.
+ */
+export const failure = (result: Result, shrunk: Result | undefined, replay: string): ReadonlyArray<string> => [
   "",
   ...violations(result),
   ...(shrunk === undefined || shrunk.violations.length === 0 ? [] : [
@@ -43,10 +46,5 @@ export const failure = (result: Result, shrunk: Result | undefined): ReadonlyArr
     JSON.stringify(shrunk.scenario)
   ]),
   "",
-  `To see it again: ${replay(result.name)}`
+  `To see it again: npm run sim -- ${replay} --journal`
 ]
-
-const replay = (name: string): string => {
-  if (/^\d+$/.test(name)) return `npm run sim -- --seeds 1 --from ${name} --journal`
-  return `npm run sim -- --scenario ${name} --journal`
-}

@@ -95,9 +95,14 @@ export class ScenarioInvalid extends Data.TaggedError("ScenarioInvalid")<{
   readonly error: ParseResult.ParseError
 }> {
   override get message(): string {
-    return `${this.file} is no scenario:\n${ParseResult.TreeFormatter.formatErrorSync(this.error)}`
+    const issues = ParseResult.ArrayFormatter.formatErrorSync(this.error)
+    return [`${this.file} is no scenario:`, ...issues.map(({ message, path }) => `  ${pathOf(path)}: ${message}`)].join(
+      "\n"
+    )
   }
 }
+
+const pathOf = (path: ReadonlyArray<PropertyKey>): string => path.length === 0 ? "file" : path.map(String).join(".")
 
 const decode = <A, I>(schema: Schema.Schema<A, I>) => {
   const parse = Schema.decode(Schema.parseJson(schema), { onExcessProperty: "error", errors: "all" })

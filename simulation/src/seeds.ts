@@ -3,9 +3,13 @@ import { Simulation } from "@kinesumer/test-kit"
 import { Array, Clock, Console, Effect, Option, Ref, Stream } from "effect"
 import * as Children from "./children.js"
 import * as Report from "./report.js"
+import * as Sum from "./sum.js"
 import type { Job, Result } from "./task.js"
 
 export const seedJob = (seed: number): Job => ({ name: String(seed), scenario: Simulation.generate(seed) })
+
+/** The others are named after their files. */
+const isSeed = (name: string): boolean => /^\d+$/.test(name)
 
 /** What a child process carries out before it ends, and with it the fibers that killed processes have left. */
 const sliceSize = 100
@@ -37,20 +41,16 @@ export const run = Effect.fnUntraced(function*(options: {
   const print = (lines: ReadonlyArray<string>) =>
     isQuiet ? Effect.void : Effect.forEach(lines, (line) => Console.log(line), { discard: true })
 
-  const results = yield* Ref.make<ReadonlyArray<Result>>([])
+  const sum = yield* Ref.make(Sum.empty)
   const jobs = regressions.length + (Option.isSome(scenario) ? 1 : seeds)
   const done = Effect.fnUntraced(function*(result: Result) {
-    // A journal can be long, and is not needed once it is printed.
-    const all = yield* Ref.updateAndGet(results, (before) => [...before, { ...result, journal: [] }])
+    const { carriedOut, failed } = yield* Ref.updateAndGet(sum, Sum.add(result))
     if (options.journal) yield* print(Report.journal(result))
-    if (result.violations.length > 0) {
-      yield* Effect.forEach(Report.violations(result).slice(0, 1), say)
-    }
+    yield* Effect.forEach(Report.violations(result).slice(0, 1), say)
     const now = yield* Clock.currentTimeMillis
     if (now - (yield* Ref.get(told)) < tellEvery) return
     yield* Ref.set(told, now)
-    const failed = all.filter(({ violations }) => violations.length > 0).length
-    yield* say(`${all.length} of ${jobs} scenarios, ${failed} failed, ${Math.round(yield* seconds)} s`)
+    yield* say(`${carriedOut} of ${jobs} scenarios, ${failed.length} failed, ${Math.round(yield* seconds)} s`)
   })
 
   const carryOut = (slice: ReadonlyArray<Job>) =>
@@ -70,33 +70,30 @@ export const run = Effect.fnUntraced(function*(options: {
       )
   })
 
-  const all = yield* Ref.get(results)
-  const order = (name: string) => [...regressions.map((job) => job.name), name].indexOf(name)
-  const failed = all.filter(({ violations }) => violations.length > 0)
-    .sort((one, other) => order(one.name) - order(other.name) || one.scenario.seed - other.scenario.seed)
+  const { carriedOut, elapsed, tally, ...all } = yield* Ref.get(sum)
+  const replay = (name: string) =>
+    isSeed(name)
+      ? `--seeds 1 --from ${name}`
+      : `--scenario ${regressions.some((job) => job.name === name) ? `simulation/regressions/${name}` : name}`
+  const order = ({ name, scenario: { seed } }: Result) => isSeed(name) ? seed : -1
+  const failed = [...all.failed].sort((one, other) => order(one) - order(other))
   if (!isQuiet) {
     for (const [index, result] of failed.entries()) {
       // A journal that was asked for tells the scenario as it is.
       const isShrunk = index < mostShrunk && !options.journal && result.violations[0]?.promise !== Children.noPromise
       if (isShrunk) yield* say(`shrinking ${result.name}`)
       const shrunk = isShrunk ? yield* shrink(result) : Option.none()
-      yield* print(Report.failure(result, Option.getOrUndefined(shrunk)))
+      yield* print(Report.failure(result, Option.getOrUndefined(shrunk), replay(result.name)))
     }
   }
-
-  const sum = (of: (result: Result) => number) => all.reduce((total, result) => total + of(result), 0)
   yield* Console.log(JSON.stringify({
     seeds: Option.isSome(scenario) ? 1 : seeds,
-    failed: failed.map(({ name, scenario }) => name === String(scenario.seed) ? scenario.seed : name),
-    records: sum(({ tally }) => tally.records),
-    crashes: sum(({ tally }) => tally.crashes),
-    rebalances: sum(({ tally }) => tally.rebalances),
-    reshards: sum(({ tally }) => tally.reshards),
-    faults: sum(({ tally }) => tally.faults),
-    virtualHours: Math.round(sum(({ elapsed }) => elapsed) / 36_000) / 100,
+    failed: failed.map(({ name, scenario }) => isSeed(name) ? scenario.seed : name),
+    ...tally,
+    virtualHours: Math.round(elapsed / 36_000) / 100,
     seconds: Math.round((yield* seconds) * 10) / 10
   }))
-  return failed.length === 0 && all.length === jobs
+  return failed.length === 0 && carriedOut === jobs
 })
 
 const shrink = ({ name, scenario }: Result) =>
