@@ -85,8 +85,20 @@ export const run = (
 ): Stream.Stream<Result, PlatformError.PlatformError, CommandExecutor.CommandExecutor> =>
   Stream.suspend(() => {
     let done = 0
+    let isBroken = false
+    const check = Effect.suspend(() =>
+      done === jobs.length || (options.untilBroken && isBroken)
+        ? Effect.void
+        : new ChildFailed({ how: "died", detail: "it ended before it was done" })
+    )
     return start(jobs, options).pipe(
-      Stream.tap(() => Effect.sync(() => done++)),
+      Stream.tap(({ violations }) =>
+        Effect.sync(() => {
+          done++
+          isBroken ||= violations.length > 0
+        })
+      ),
+      Stream.concat(Stream.drain(Stream.fromEffect(check))),
       Stream.catchTag("ChildFailed", ({ message }) => {
         const job = jobs[done]
         if (job === undefined) return Stream.empty
