@@ -28,8 +28,17 @@ const program = Effect.gen(function*() {
   }
 })
 
+/** What scenarios have left behind must not keep the process alive. What it has printed goes out first. */
+const end = Effect.async<never>(() => {
+  process.stdout.write("", () => process.exit())
+})
+
 // Without handlers for signals: a scenario that never comes to an end leaves them no time.
-Effect.runFork(Effect.tapErrorCause(program, (cause) => {
-  process.exitCode = 1
-  return Console.error(cause)
-}))
+program.pipe(
+  Effect.catchAllCause((cause) => {
+    process.exitCode = 1
+    return Console.error(cause)
+  }),
+  Effect.zipRight(end),
+  Effect.runFork
+)
