@@ -5,6 +5,7 @@ import * as Metric from "effect/Metric"
 import * as MetricLabel from "effect/MetricLabel"
 import * as PubSub from "effect/PubSub"
 import type * as KinesisClient from "../KinesisClient.js"
+import { KinesisError } from "../KinesisError.js"
 import type { KinesumerConfig } from "../KinesumerConfig.js"
 import type { KinesumerEvent } from "../KinesumerEvent.js"
 import type * as StateStore from "../StateStore.js"
@@ -55,6 +56,7 @@ export const make = (
     const gauges = makeTagging<Metric.Metric.Gauge<number>>(options.config.app, Metric.taggedWithLabels)
     return {
       ...options,
+      kinesis: withTimeouts(options.kinesis, options.config.polling.timeout),
       events,
       emit: (event) => Effect.zipRight(Effect.logDebug(event), PubSub.publish(events, event)),
       count: (metric, amount, tags) => Metric.incrementBy(counters(metric, tags), amount),
@@ -67,6 +69,27 @@ export const make = (
       }
     }
   })
+
+/** A question about a stream that is never answered must hold up neither a start nor a refresh for good. */
+const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.Duration): Environment["kinesis"] => {
+  const timed = <A>(operation: string, stream: string, call: Effect.Effect<A, KinesisError>) =>
+    Effect.timeoutFail(call, {
+      duration: timeout,
+      onTimeout: () =>
+        new KinesisError({
+          reason: "Timeout",
+          operation,
+          stream,
+          detail: `no answer within ${Duration.format(timeout)} (polling.timeout)`
+        })
+    })
+  return {
+    ...kinesis,
+    region: timed("region", "*", kinesis.region),
+    describeStream: (stream) => timed("describeStream", stream.name, kinesis.describeStream(stream)),
+    listShards: (stream, nextToken) => timed("listShards", stream.name, kinesis.listShards(stream, nextToken))
+  }
+}
 
 /**
  * Metrics that are tagged once and kept: the registry finds one at once whose labels are the very same array, and some of

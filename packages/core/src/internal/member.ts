@@ -81,17 +81,20 @@ const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig,
   env: Environment.Environment,
   effect: Effect.Effect<A, E, R>,
   attempt = 1
-): Effect.Effect<A, E, R> =>
-  Effect.catchAll(effect, (error) =>
-    error._tag === "InvalidConfig" || !error.retryable || attempt >= startTries
-      ? Effect.fail(error)
-      : Effect.gen(function*() {
-        const delay = yield* Backoff.delay(attempt, startBackoff)
-        yield* Effect.logWarning(`Starting: tried again in ${Duration.format(delay)}`, error)
-        yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
-        yield* Effect.sleep(delay)
-        return yield* retryStart(env, effect, attempt + 1)
-      }))
+): Effect.Effect<A, E | StateStoreError, R> =>
+  Effect.catchAll(
+    Effect.timeoutFail(effect, { duration: env.timeouts.sync, onTimeout: () => startTimeout(env) }),
+    (error) =>
+      error._tag === "InvalidConfig" || !error.retryable || attempt >= startTries
+        ? Effect.fail(error)
+        : Effect.gen(function*() {
+          const delay = yield* Backoff.delay(attempt, startBackoff)
+          yield* Effect.logWarning(`Starting: tried again in ${Duration.format(delay)}`, error)
+          yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
+          yield* Effect.sleep(delay)
+          return yield* retryStart(env, effect, attempt + 1)
+        })
+  )
 
 export const make = (
   config: KinesumerConfig.KinesumerConfig
@@ -463,6 +466,13 @@ const syncTimeout = (env: Environment.Environment) =>
     detail: `a sync was not done within ${
       Duration.format(Duration.millis(env.timeouts.sync))
     }; the next one begins anew`
+  })
+
+const startTimeout = (env: Environment.Environment) =>
+  new StateStoreError({
+    reason: "Timeout",
+    operation: "start",
+    detail: `a step of starting was not done within ${Duration.format(Duration.millis(env.timeouts.sync))}`
   })
 
 const heartbeatTimeout = (env: Environment.Environment) =>

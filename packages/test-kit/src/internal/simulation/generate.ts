@@ -19,8 +19,8 @@ const weights: Readonly<Record<Kind, number>> = {
   Trouble: 8,
   FalseEnds: 2,
   StaleLists: 2,
-  ClockJump: 2,
-  ForgetMember: 1,
+  ClockJump: 7,
+  ForgetMember: 2,
   Reshard: 3,
   Split: 4,
   Merge: 4,
@@ -28,7 +28,7 @@ const weights: Readonly<Record<Kind, number>> = {
   EmptyPages: 2,
   Trim: 1,
   Refresh: 2,
-  Pause: 2,
+  Pause: 3,
   SlowConsumer: 3,
   StuckConsumer: 3
 }

@@ -18,7 +18,7 @@ export const make = (elapsed: () => number, options: { readonly keepsLines: bool
   const violations: Array<Violation> = []
   const lines: Array<string> = []
   const note = (line: () => string) => {
-    if (options.keepsLines) lines.push(`${`${(elapsed() / 1000).toFixed(3)}`.padStart(9)} ${line()}`)
+    if (options.keepsLines) lines.push(`${(elapsed() / 1000).toFixed(3).padStart(9)} ${line()}`)
   }
   return {
     note,

@@ -28,7 +28,11 @@ export interface Leases {
   readonly states: ReadonlyMap<string, LeaseState>
   readonly isEnded: (stream: string, shardId: string) => boolean
   readonly beat: (owner: Owner) => void
-  readonly acquired: (owner: Owner, requests: ReadonlyArray<LeaseRequest>, results: ReadonlyArray<AcquireResult>) => void
+  readonly acquired: (
+    owner: Owner,
+    requests: ReadonlyArray<LeaseRequest>,
+    results: ReadonlyArray<AcquireResult>
+  ) => void
   readonly released: (owner: Owner, leases: ReadonlyArray<Lease>) => void
   /** Rows of shards that are no more: what is granted after that begins anew. */
   readonly removed: (stream: string, shardIds: ReadonlyArray<string>) => void
@@ -101,16 +105,22 @@ export const make = (options: {
     state.grants.push(held)
   }
 
-  const commit = (owner: Owner, { epoch, position, shardId, stream }: Lease & { readonly position: Position.Position }) => {
+  const commit = (
+    owner: Owner,
+    { epoch, position, shardId, stream }: Lease & { readonly position: Position.Position }
+  ) => {
     const state = of(stream, shardId)
     // A doubled write of the end finds the end there, and no lease.
     if (state.position?._tag === "ShardEnd") return
     const what = `${nameOf(owner)} committed ${stream}/${shardId} ${describe(position)} under epoch ${epoch}`
     journal.note(() => what)
     if (state.holder === undefined || !isSame(state.holder.owner, owner) || state.holder.epoch !== epoch) {
-      journal.violation("P5", `${what}, but the lease is ${
-        state.holder === undefined ? "nobody's" : `${nameOf(state.holder.owner)}'s under epoch ${state.holder.epoch}`
-      }`)
+      journal.violation(
+        "P5",
+        `${what}, but the lease is ${
+          state.holder === undefined ? "nobody's" : `${nameOf(state.holder.owner)}'s under epoch ${state.holder.epoch}`
+        }`
+      )
     }
     checkCovered(stream, shardId, position, what)
     if (state.position === undefined || Position.compare(state.position, position) < 0) state.position = position
@@ -125,13 +135,19 @@ export const make = (options: {
       const place = shard.places.get(position.sequenceNumber)
       if (place === undefined) journal.violation("P4", `${what}, but no record has this number`)
       else if (place >= first) {
-        journal.violation("P4", `${what}, but record ${first} (${shard.records[first]?.sequenceNumber}) is not processed`)
+        journal.violation(
+          "P4",
+          `${what}, but record ${first} (${shard.records[first]?.sequenceNumber}) is not processed`
+        )
       }
     }
     if (position._tag === "ShardEnd") {
       if (!shard.closed) journal.violation("P3", `${what}, but the shard is open`)
       else if (first < shard.records.length) {
-        journal.violation("P4", `${what}, but record ${first} (${shard.records[first]?.sequenceNumber}) is not processed`)
+        journal.violation(
+          "P4",
+          `${what}, but record ${first} (${shard.records[first]?.sequenceNumber}) is not processed`
+        )
       }
     }
   }

@@ -9,6 +9,7 @@ import type { ConsumeError } from "@kinesumer/core/KinesumerError"
 import type { KinesumerEvent } from "@kinesumer/core/KinesumerEvent"
 import type { KinesumerRecord } from "@kinesumer/core/KinesumerRecord"
 import { StateStore } from "@kinesumer/core/StateStore"
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -122,7 +123,7 @@ export const start = (
     if (Exit.isFailure(built)) {
       yield* Scope.close(scope, built)
       if (yield* Deferred.isDone(member.leave)) return
-      context.journal.note(() => `${member.spec.member} fails to start: ${built.cause}`)
+      context.journal.note(() => `${member.spec.member} fails to start: ${Cause.pretty(built.cause)}`)
       yield* Effect.sleep(restartPause)
       return yield* life
     }
@@ -130,7 +131,10 @@ export const start = (
     context.journal.note(() => `${member.spec.member} is up`)
     member.service = service
     member.state = "Running"
-    yield* Effect.forkIn(Stream.runForEach(service.events, (event) => Effect.sync(() => context.event(member, event))), scope)
+    yield* Effect.forkIn(
+      Stream.runForEach(service.events, (event) => Effect.sync(() => context.event(member, event))),
+      scope
+    )
     const consuming = yield* Effect.fork(consume(context, member, service))
     const outcome = yield* Effect.raceFirst(
       Effect.as(Deferred.await(member.leave), undefined),
@@ -173,9 +177,7 @@ const consume = (
   }).pipe(
     Effect.catchTag("HandlerFailed", () => Effect.sleep(100)),
     // A stream that is over waits for the process to leave.
-    Effect.zipRight(Effect.suspend(() =>
-      member.service === undefined ? Effect.sleep("1 hour") : Effect.sleep(10)
-    )),
+    Effect.zipRight(Effect.suspend(() => member.service === undefined ? Effect.sleep("1 hour") : Effect.sleep(10))),
     Effect.forever
   )
 
@@ -221,8 +223,7 @@ const handling = (
   isManual
     ? Stream.mapEffect(
       records,
-      (record) =>
-        Effect.zipRight(handle(context, member, record), Effect.ignore(service.mark(record))),
+      (record) => Effect.zipRight(handle(context, member, record), Effect.ignore(service.mark(record))),
       { concurrency: manualConcurrency, unordered: true }
     )
     : Stream.mapEffect(records, (record) => handle(context, member, record))

@@ -35,8 +35,11 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
     case "Double":
       return onAlive(stage, action.member, ({ member }) => stage.start(member.spec))
     case "Stall":
-      return onAlive(stage, action.member, ({ member }) =>
-        Effect.zipRight(member.process.stall, later(stage, action.millis, member.process.wake)))
+      return onAlive(
+        stage,
+        action.member,
+        ({ member }) => Effect.zipRight(member.process.stall, later(stage, action.millis, member.process.wake))
+      )
     case "Partition":
       return onAlive(stage, action.member, (one) =>
         during(
@@ -59,9 +62,16 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
     case "ClockJump":
       return onAlive(stage, action.member, ({ member }) => member.process.jump(action.by))
     case "ForgetMember":
-      return onAlive(stage, action.member, ({ member }) =>
-        Effect.forEach(member.incarnations, (incarnation) =>
-          Effect.ignore(stage.store.deregisterMember(Stages.app, { memberId: member.spec.member, incarnation }))))
+      return onAlive(
+        stage,
+        action.member,
+        ({ member }) =>
+          Effect.forEach(
+            member.incarnations,
+            (incarnation) =>
+              Effect.ignore(stage.store.deregisterMember(Stages.app, { memberId: member.spec.member, incarnation }))
+          )
+      )
     case "Put":
       return put(stage, action)
     case "Reshard":
@@ -84,9 +94,13 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
     case "ExpireIterators":
       return stage.kinesis.expireIterators
     case "EmptyPages":
-      return Effect.flatMap(Effect.orDie(stage.kinesis.shards(action.stream)), (shards) =>
-        Effect.forEach(shards, ({ shardId }) =>
-          Effect.ignore(stage.kinesis.emptyPages({ ...action, shardId })), { discard: true }))
+      return Effect.flatMap(
+        Effect.orDie(stage.kinesis.shards(action.stream)),
+        (shards) =>
+          Effect.forEach(shards, ({ shardId }) => Effect.ignore(stage.kinesis.emptyPages({ ...action, shardId })), {
+            discard: true
+          })
+      )
     case "Trim":
       return trim(stage, action)
     case "Refresh":
@@ -110,9 +124,13 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
       return onAlive(stage, action.member, ({ member: { mood, spec } }) =>
         Effect.suspend(() => {
           mood.handleMillis = action.handleMillis
-          return later(stage, action.millis, Effect.sync(() => {
-            mood.handleMillis = spec.consumer.handleMillis
-          }))
+          return later(
+            stage,
+            action.millis,
+            Effect.sync(() => {
+              mood.handleMillis = spec.consumer.handleMillis
+            })
+          )
         }))
     case "StuckConsumer":
       return onAlive(stage, action.member, ({ member: { mood } }) =>
@@ -134,7 +152,11 @@ const alive = (stage: Stage, memberId: string): ReadonlyArray<Entry> =>
   stage.members.filter((entry) => entry.member.spec.member === memberId && isAlive(entry))
 
 /** The process that has the id, if one lives: of several the oldest. */
-const onAlive = (stage: Stage, memberId: string, effect: (entry: Entry) => Effect.Effect<unknown>): Effect.Effect<void> =>
+const onAlive = (
+  stage: Stage,
+  memberId: string,
+  effect: (entry: Entry) => Effect.Effect<unknown>
+): Effect.Effect<void> =>
   Effect.suspend(() => {
     const [first] = alive(stage, memberId)
     return first === undefined ? Effect.void : Effect.asVoid(effect(first))
@@ -176,9 +198,13 @@ const trouble = (
       const links = entries.map(({ link }) => link[service])
       const before = links.map((link) => link.millis)
       for (const link of links) link.millis = trouble.millis
-      return later(stage, millis, Effect.sync(() => {
-        for (const [index, link] of links.entries()) link.millis = before[index] ?? link.millis
-      }))
+      return later(
+        stage,
+        millis,
+        Effect.sync(() => {
+          for (const [index, link] of links.entries()) link.millis = before[index] ?? link.millis
+        })
+      )
     })
   }
   const action = actionOf(trouble)
@@ -235,13 +261,19 @@ const put = (
 
 /** @internal */
 export const learn = (stage: Stage, stream: string): Effect.Effect<void> =>
-  Effect.flatMap(Effect.orDie(stage.kinesis.shards(stream)), (shards) =>
-    Effect.sync(() => Truth.learnShards(stage.truth, stream, shards)))
+  Effect.flatMap(
+    Effect.orDie(stage.kinesis.shards(stream)),
+    (shards) => Effect.sync(() => Truth.learnShards(stage.truth, stream, shards))
+  )
 
 const openShards = (stage: Stage, stream: string) =>
-  Effect.map(Effect.orDie(stage.kinesis.shards(stream)), (shards) =>
-    shards.filter(({ closed }) => !closed).sort((one, other) =>
-      BigInt(one.hashKeyRange.start) < BigInt(other.hashKeyRange.start) ? -1 : 1))
+  Effect.map(
+    Effect.orDie(stage.kinesis.shards(stream)),
+    (shards) =>
+      shards.filter(({ closed }) => !closed).sort((one, other) =>
+        BigInt(one.hashKeyRange.start) < BigInt(other.hashKeyRange.start) ? -1 : 1
+      )
+  )
 
 const reshaped = <E>(stage: Stage, stream: string, change: Effect.Effect<unknown, E>): Effect.Effect<void> =>
   Effect.suspend(() => {

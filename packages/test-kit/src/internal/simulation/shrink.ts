@@ -72,7 +72,5 @@ type Consumer = Extract<Event, { readonly _tag: "Join" }>["consumer"]
 
 const mapMembers = (scenario: Scenario, change: (consumer: Consumer) => Consumer): Scenario => ({
   ...scenario,
-  events: scenario.events.map((event) =>
-    event._tag === "Join" ? { ...event, consumer: change(event.consumer) } : event
-  )
+  events: scenario.events.map((event) => event._tag === "Join" ? { ...event, consumer: change(event.consumer) } : event)
 })

@@ -3,10 +3,12 @@
  *
  * @internal
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
+import { watchBuffers } from "./buffers.js"
 import * as Journal from "./journal.js"
 import type { Scenario, Violation } from "./model.js"
 import * as Play from "./play.js"
@@ -36,6 +38,7 @@ export const simulate = (
       const stage = yield* Stages.make(scenario, world, main, journal)
       tally = stage.tally
       for (const { name } of scenario.streams) yield* Play.learn(stage, name)
+      yield* Effect.forkDaemon(main.within(watchBuffers(stage)))
       for (const { at, ...action } of scenario.events) {
         if (journal.violations().length > 0) return
         if (at > world.elapsed()) yield* Effect.sleep(at - world.elapsed())
@@ -48,11 +51,10 @@ export const simulate = (
     yield* world.run(main, program).pipe(
       Effect.tap((exit) =>
         Effect.sync(() => {
-          if (Exit.isFailure(exit)) journal.violation("P1", `the simulation itself fails: ${exit.cause}`)
+          if (Exit.isFailure(exit)) journal.violation("P1", `the simulation itself fails: ${Cause.pretty(exit.cause)}`)
         })
       ),
-      Effect.catchTag("Stuck", () =>
-        Effect.sync(() => journal.violation("P7", "nothing goes on any more"))),
+      Effect.catchTag("Stuck", () => Effect.sync(() => journal.violation("P7", "nothing goes on any more"))),
       Logger.withMinimumLogLevel(LogLevel.None),
       Effect.withTracerEnabled(false)
     )

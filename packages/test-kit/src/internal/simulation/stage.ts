@@ -7,6 +7,7 @@
 import type { KinesumerEvent } from "@kinesumer/core/KinesumerEvent"
 import * as KinesumerEvents from "@kinesumer/core/KinesumerEvent"
 import * as StateStore from "@kinesumer/core/StateStore"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Faults from "../../Faults.js"
@@ -40,7 +41,9 @@ export interface Stage {
   /** The scenario is over: no process comes back by itself any more. */
   isSettling: boolean
   /** All processes that ever were. */
-  readonly members: Array<{ readonly member: Member.MemberProcess; readonly link: Link; readonly fiber: Fiber.RuntimeFiber<void> }>
+  readonly members: Array<
+    { readonly member: Member.MemberProcess; readonly link: Link; readonly fiber: Fiber.RuntimeFiber<void> }
+  >
   readonly start: (spec: MemberSpec) => Effect.Effect<void>
 }
 
@@ -95,7 +98,7 @@ export const make = (
       journal.note(() => `${member.spec.member} tells ${describe(event)}`)
       if (event._tag === "AssignmentChanged") tally.rebalances++
       if (event._tag === "LoopFailed") {
-        journal.violation("P8", `${member.spec.member}: the ${event.loop} met a defect: ${event.cause}`)
+        journal.violation("P8", `${member.spec.member}: the ${event.loop} met a defect: ${Cause.pretty(event.cause)}`)
       }
     }
 
@@ -177,7 +180,7 @@ const describe = (event: KinesumerEvent): string =>
     DeliveryResumed: () => "DeliveryResumed",
     MemberRegisteredAgain: () => "MemberRegisteredAgain",
     LoopFailed: ({ loop }) => `LoopFailed ${loop}`,
-    CloseIncomplete: ({ cause, step }) => `CloseIncomplete ${step} ${cause}`
+    CloseIncomplete: ({ cause, step }) => `CloseIncomplete ${step} ${Cause.pretty(cause)}`
   })
 
 const nameOf = ({ shardId, stream }: { readonly stream: string; readonly shardId: string }): string =>

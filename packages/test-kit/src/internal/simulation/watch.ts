@@ -35,7 +35,9 @@ export const stateStore = (store: StateStore["Type"], options: {
         Effect.tap(() => sync(() => leases.beat(member)))
       ),
     heartbeat: (app, member) =>
-      counted(counts, "heartbeat", store.heartbeat(app, member)).pipe(Effect.tap(() => sync(() => leases.beat(member)))),
+      counted(counts, "heartbeat", store.heartbeat(app, member)).pipe(
+        Effect.tap(() => sync(() => leases.beat(member)))
+      ),
     deregisterMember: (app, member) =>
       counted(counts, "deregisterMember", store.deregisterMember(app, member)).pipe(
         Effect.tap(() => sync(() => journal.note(() => `${nameOf(member)} leaves the group`)))

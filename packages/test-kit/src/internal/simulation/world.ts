@@ -182,9 +182,10 @@ export const make = (seed: number): World => {
           if (millis !== Infinity) {
             addTimer({
               at: elapsed + millis,
-              fire: () => schedule(() => {
-                if (isWanted) resume(Effect.void)
-              })
+              fire: () =>
+                schedule(() => {
+                  if (isWanted) resume(Effect.void)
+                })
             })
           }
           return Effect.sync(() => {
@@ -241,7 +242,8 @@ export const make = (seed: number): World => {
     run: (process, program) =>
       Effect.gen(function*() {
         let isBegun = false
-        let exit: Exit.Exit<Effect.Effect.Success<typeof program>, Effect.Effect.Error<typeof program>> | undefined
+        type Result = Exit.Exit<Effect.Effect.Success<typeof program>, Effect.Effect.Error<typeof program>>
+        const results: Array<Result> = []
         yield* Effect.exit(Effect.zipRight(
           Effect.sync(() => {
             isBegun = true
@@ -250,7 +252,7 @@ export const make = (seed: number): World => {
         )).pipe(
           Effect.tap((result) =>
             Effect.sync(() => {
-              exit = result
+              results.push(result)
             })
           ),
           process.within,
@@ -258,7 +260,8 @@ export const make = (seed: number): World => {
         )
         for (;;) {
           for (let steps = 0; steps < stepsInOneGo; steps++) {
-            if (exit !== undefined) return exit
+            const [result] = results
+            if (result !== undefined) return result
             if (!step() && isBegun) return yield* new Stuck({ elapsed })
           }
           yield* Effect.yieldNow()
