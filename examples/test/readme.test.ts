@@ -1,11 +1,20 @@
-/** What the README shows is what type-checks here. */
+/** What the documents show is what type-checks and runs here. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 
-it.effect("the README's quick start is the example's source", () =>
-  Effect.sync(() => {
-    const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8")
-    const [, shown] = /<!-- examples\/src\/quickstart.ts -->\n```ts\n([^]*?)```/.exec(read("../../README.md")) ?? []
-    assert.strictEqual(shown, read("../src/quickstart.ts"))
-  }))
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
+
+for (
+  const [document, source] of [
+    ["README.md", "examples/src/quickstart.ts"],
+    ["docs/testing.md", "examples/test/consumer.test.ts"],
+    ["docs/testing.md", "examples/test/store.test.ts"]
+  ] as const
+) {
+  it.effect(`${document} shows ${source} as it is`, () =>
+    Effect.sync(() => {
+      const [, after = ""] = read(document).split(`<!-- ${source} -->\n\`\`\`ts\n`)
+      assert.strictEqual(after.slice(0, after.indexOf("```")), read(source))
+    }))
+}

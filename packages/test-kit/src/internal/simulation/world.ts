@@ -241,12 +241,12 @@ export const make = (seed: number): World => {
       }),
     run: (process, program) =>
       Effect.gen(function*() {
-        let isBegun = false
+        const state = { isBegun: false }
         type Result = Exit.Exit<Effect.Effect.Success<typeof program>, Effect.Effect.Error<typeof program>>
         const results: Array<Result> = []
         yield* Effect.exit(Effect.zipRight(
           Effect.sync(() => {
-            isBegun = true
+            state.isBegun = true
           }),
           program
         )).pipe(
@@ -262,7 +262,7 @@ export const make = (seed: number): World => {
           for (let steps = 0; steps < stepsInOneGo; steps++) {
             const [result] = results
             if (result !== undefined) return result
-            if (!step() && isBegun) return yield* new Stuck({ elapsed })
+            if (!step() && state.isBegun) return yield* new Stuck({ elapsed })
           }
           yield* Effect.yieldNow()
         }
