@@ -13,13 +13,16 @@ const preface = "PRI"
  * ends before.
  */
 const peek = (socket: Socket, onKnown: (isHttp2: boolean) => void): void => {
+  let head = Buffer.alloc(0)
   const onReadable = () => {
-    const head: unknown = socket.read()
-    if (!(head instanceof Uint8Array)) return
-    socket.unshift(head)
-    const text = Buffer.from(head.subarray(0, preface.length)).toString("latin1")
+    const bytes: unknown = socket.read()
+    if (!(bytes instanceof Uint8Array)) return
+    head = Buffer.concat([head, bytes])
+    const text = head.subarray(0, preface.length).toString("latin1")
+    // Bytes that were put back would be readable at once, again and again.
     if (text.length < preface.length && preface.startsWith(text)) return
     socket.off("readable", onReadable)
+    socket.unshift(head)
     onKnown(text === preface)
   }
   socket.on("readable", onReadable)
