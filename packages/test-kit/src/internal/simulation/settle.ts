@@ -7,6 +7,7 @@
 import * as Position from "@kinesumer/core/Position"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import { storeOperations } from "../faultEngine.js"
 import * as Play from "./play.js"
 import * as Stages from "./stage.js"
 import type { Stage } from "./stage.js"
@@ -189,21 +190,6 @@ const excess = (stage: Stage): Effect.Effect<ReadonlyArray<string>> =>
       ]
     })
   })
-
-const storeOperations = [
-  "registerMember",
-  "heartbeat",
-  "listMembers",
-  "pruneMembers",
-  "listShardVersions",
-  "getShards",
-  "updateShards",
-  "listCheckpoints",
-  "acquireLeases",
-  "releaseLeases",
-  "commitCheckpoints",
-  "removeCheckpoints"
-]
 
 const everybodyLeaves = (stage: Stage): Effect.Effect<void> =>
   Effect.gen(function*() {
