@@ -67,8 +67,7 @@ export const make = (options: {
 
   const checkLease = (run: StreamRun, { epoch, shardId, stream }: KinesumerRecord, what: string) => {
     const { grants } = leases.of(stream, shardId)
-    const own = grants.find((grant) => grant.epoch === epoch)
-    if (own === undefined || own.owner.memberId !== run.memberId || !run.incarnations.has(own.owner.incarnation)) {
+    if (!grants.some((grant) => grant.epoch === epoch && run.incarnations.has(grant.owner.incarnation))) {
       journal.violation("P5", `${what}, which it was not granted`)
     }
     const later = grants.find((grant) => grant.epoch > epoch && !run.incarnations.has(grant.owner.incarnation))

@@ -19,6 +19,8 @@ export interface Grant {
 export interface LeaseState {
   holder: Grant | undefined
   readonly grants: Array<Grant>
+  /** How many grants were of rows that are no more: whoever had one may wake up after that, and epochs begin anew. */
+  ofRemoved: number
   position: Position.Position | undefined
 }
 
@@ -71,7 +73,7 @@ export const make = (options: {
     const key = Truth.keyOf(stream, shardId)
     const known = states.get(key)
     if (known !== undefined) return known
-    const made: LeaseState = { holder: undefined, grants: [], position: undefined }
+    const made: LeaseState = { holder: undefined, grants: [], ofRemoved: 0, position: undefined }
     states.set(key, made)
     return made
   }
@@ -94,7 +96,7 @@ export const make = (options: {
     if (holder !== undefined && isSame(holder.owner, owner) && holder.epoch === epoch) return
     const name = `the lease of ${stream}/${shardId}`
     journal.note(() => `${nameOf(owner)} acquires ${stream}/${shardId} under epoch ${epoch}`)
-    if (state.grants.some((grant) => grant.epoch >= epoch)) {
+    if (state.grants.some((grant, place) => place >= state.ofRemoved && grant.epoch >= epoch)) {
       journal.violation("P5", `${name} was granted to ${nameOf(owner)} under epoch ${epoch}, which is not a new one`)
     }
     if (holder !== undefined && holder.owner.memberId !== owner.memberId && !wasDead(holder.owner)) {
@@ -165,7 +167,7 @@ export const make = (options: {
       for (const shardId of shardIds) {
         const state = of(stream, shardId)
         state.holder = undefined
-        state.grants.length = 0
+        state.ofRemoved = state.grants.length
       }
     },
     acquired: (owner, requests, results) => {

@@ -32,6 +32,8 @@ export interface MemberProcess {
   /** The service, while the member is built. */
   service: Kinesumer.Kinesumer["Type"] | undefined
   state: "Starting" | "Running" | "Leaving" | "Gone" | "Killed"
+  /** How many refreshes of its streams are under way; of two at once, either may be the last. */
+  refreshes: number
   /** What the consumer does just now. */
   readonly mood: Mood
   readonly leave: Deferred.Deferred<void>
@@ -76,6 +78,7 @@ export const make = (spec: MemberSpec, process: Process): Effect.Effect<MemberPr
       incarnations: new Set<string>(),
       service: undefined,
       state: "Starting",
+      refreshes: 0,
       mood: {
         handleMillis: spec.consumer.handleMillis,
         failures: spec.consumer.failures,

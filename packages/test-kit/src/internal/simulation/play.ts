@@ -105,13 +105,18 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
       return trim(stage, action)
     case "Refresh":
       return onAlive(stage, action.member, ({ member }) =>
-        member.service === undefined
-          ? Effect.void
-          : Effect.forkDaemon(
-            Effect.ignore(member.service.refresh(
-              action.streams.map((stream) => ({ stream, startFrom: stage.scenario.startFrom }))
-            )).pipe(member.process.within)
-          ))
+        Effect.suspend(() => {
+          if (member.service === undefined) return Effect.void
+          member.refreshes++
+          return member.service.refresh(
+            action.streams.map((stream) => ({ stream, startFrom: stage.scenario.startFrom }))
+          ).pipe(
+            Effect.ignore,
+            Effect.ensuring(Effect.sync(() => member.refreshes--)),
+            member.process.within,
+            Effect.forkDaemon
+          )
+        }))
     case "Pause":
       return onAlive(stage, action.member, ({ member: { process, service } }) =>
         service === undefined

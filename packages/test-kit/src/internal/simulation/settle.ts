@@ -62,8 +62,8 @@ const readAll = (stage: Stage, done: Set<unknown>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const streams = stage.scenario.streams.map(({ name }) => name)
     for (const { member } of entries(stage)) {
-      const { process, service } = member
-      if (service === undefined || done.has(service)) continue
+      const { process, refreshes, service } = member
+      if (service === undefined || refreshes > 0 || done.has(service)) continue
       done.add(service)
       yield* Effect.forkDaemon(process.within(
         Effect.gen(function*() {
