@@ -20,6 +20,9 @@ const lookEvery = 500
 
 const idleTime = 20_000
 
+/** A call that hung when the faults ended may keep a sync for half a minute, and the next one looks at everything. */
+const idleTimes = 4
+
 const syncsPerRefresh = 6
 
 /** @internal */
@@ -159,12 +162,12 @@ const unshared = (stage: Stage): string | undefined => {
 
 /**
  * What an idle group may ask of its store: a heartbeat of each member, and two reads a sync. What is left to be tidied up
- * after the last change may cost more, but not twice.
+ * after the last change may cost more, but not for long.
  */
 const idle = (stage: Stage): Effect.Effect<void> =>
   Effect.gen(function*() {
-    if ((yield* excess(stage)).length === 0) return
-    const rest = yield* excess(stage)
+    let rest = yield* excess(stage)
+    for (let times = 1; rest.length > 0 && times < idleTimes; times++) rest = yield* excess(stage)
     for (const detail of rest) stage.journal.violation("P12", detail)
   })
 
