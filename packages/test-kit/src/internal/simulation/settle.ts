@@ -134,7 +134,8 @@ const unfinished = ({ leases, truth }: Stage): string | undefined => {
     const { position } = leases.of(shard.stream, shard.shardId)
     if (!shard.listed || position?._tag === "ShardEnd") continue
     if (shard.closed) return `the end of ${shard.key} is not committed`
-    const last = shard.records.filter(({ processed }) => processed).at(-1)
+    // Nobody comes by what vanished after a crash before it was committed.
+    const last = shard.records.slice(shard.trimmed).filter(({ processed }) => processed).at(-1)
     if (last === undefined) continue
     if (position === undefined || Position.compare(position, Position.afterSequence(last.sequenceNumber)) < 0) {
       return `${shard.key} is not committed up to ${last.sequenceNumber}, which is processed`
