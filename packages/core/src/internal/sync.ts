@@ -73,7 +73,11 @@ export const round = (
       yield* lookAgain(context)
       return yield* standing === "Missing" ? membership.registerAgain : membership.suspend
     }
-    const liveness = Liveness.observeMembers(before.liveness, members, yield* Monotonic.now)
+    const liveness = Liveness.observeMembers(before.liveness, members, {
+      askedAt: now,
+      now: yield* Monotonic.now,
+      timeout: env.timeouts.liveness
+    })
     const versions = yield* env.store.listShardVersions(app)
     const seen = yield* look(context, before, {
       streams: Option.getOrElse(streams, () => before.streams),
@@ -248,10 +252,7 @@ const withoutTheLiving = (
       acquire.filter((one) =>
         Option.match(dead(one), {
           onNone: () => true,
-          onSome: (owner) => {
-            const heartbeat = heartbeatOf(current, owner)
-            return heartbeat === undefined || heartbeat === heartbeatOf(members, owner)
-          }
+          onSome: (owner) => heartbeatOf(current, owner) === heartbeatOf(members, owner)
         })
       ))
 }
@@ -397,9 +398,13 @@ const publish = (
     }
   })
 
+/** So many timeouts after its last sign of life: by then all others have seen that it is dead. */
+const timeoutsUntilPruned = 2
+
 /**
- * The leader removes the rows of the dead. Their leases are judged by each member for itself. The assignment is published
- * by now, so a failure is told and does not make the round one that failed.
+ * The leader removes the rows of the dead. Their leases are judged by each member for itself, which a row that is gone
+ * too soon would hold up. The assignment is published by now, so a failure is told and does not make the round one that
+ * failed.
  */
 const prune = (
   { env, seen }: SyncContext,
@@ -409,7 +414,8 @@ const prune = (
   Effect.gen(function*() {
     const { live, liveness } = yield* Ref.get(seen)
     const dead = members.filter((member) =>
-      member.memberId !== env.self.memberId && Liveness.isDead(liveness, member, now, env.timeouts.liveness)
+      member.memberId !== env.self.memberId &&
+      Liveness.isDead(liveness, member, now, timeoutsUntilPruned * env.timeouts.liveness)
     )
     if (dead.length > 0 && isLeader(live, env.self.memberId)) yield* env.store.pruneMembers(env.config.app, dead)
   }).pipe(Effect.catchAll((error) => env.emit(KinesumerEvent.SyncFailed({ error }))))

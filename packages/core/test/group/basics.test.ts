@@ -110,6 +110,9 @@ describe("a group", () => {
       assert.deepStrictEqual(yield* b.service.assignment, [])
       yield* pass(4)
       assert.deepStrictEqual((yield* b.service.assignment).map(({ epoch }) => epoch), [2, 2])
+      // Its row stays until everybody has seen that it is dead.
+      assert.deepStrictEqual((yield* w.store.listMembers("app")).map(({ memberId }) => memberId), ["a", "b"])
+      yield* pass(6)
       assert.deepStrictEqual((yield* w.store.listMembers("app")).map(({ memberId }) => memberId), ["b"])
     }))
 })
