@@ -2,8 +2,9 @@
  * Shows the main job on this machine: three consumer processes share two streams, while one of them joins late, one is
  * killed, and a stream is resharded. In the end everything that was put must have been delivered, and in order.
  *
- * Runs with `npm run demo` at the top of the repository.
+ * Runs with `npm run demo` at the top of the repository, and on the test kit's Kinesis with `npm run demo -- --kinesis local`.
  */
+import { Command, Options, ValidationError } from "@effect/cli"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { LocalServers } from "@kinesumer/test-kit"
 import { Cause, Console, Effect, Exit, Layer, Ref, Schedule } from "effect"
@@ -13,6 +14,7 @@ import * as Kinesis from "./kinesis.js"
 import * as Ledger from "./ledger.js"
 import * as Producer from "./producer.js"
 import * as Reshard from "./reshard.js"
+import * as Server from "./server.js"
 import * as View from "./view.js"
 
 const region = "us-east-1"
@@ -86,11 +88,11 @@ const story = Effect.gen(function*() {
 })
 
 const KinesisLive = Layer.unwrapEffect(
-  Effect.map(LocalServers.KinesisLocal, ({ endpoint }) => Kinesis.layer({ region, endpoint }))
+  Effect.map(Server.KinesisServer, ({ endpoint }) => Kinesis.layer({ region, endpoint }))
 )
 
 const ConsumersLive = Layer.unwrapEffect(Effect.gen(function*() {
-  const kinesis = yield* LocalServers.KinesisLocal
+  const kinesis = yield* Server.KinesisServer
   const dynamodb = yield* LocalServers.Dynalite
   return Consumers.layer({
     APP: "demo",
@@ -108,42 +110,63 @@ const ConsumersLive = Layer.unwrapEffect(Effect.gen(function*() {
   })
 }))
 
-const DemoLive = Layer.merge(KinesisLive, ConsumersLive).pipe(
-  Layer.provide(Layer.merge(LocalServers.layerKinesisLocal(), LocalServers.layerDynalite())),
-  Layer.provide(View.layer),
-  Layer.provideMerge(Board.layer),
-  Layer.provide(NodeContext.layer)
-)
+const demoLive = (kinesis: Server.Kind) =>
+  Layer.merge(KinesisLive, ConsumersLive).pipe(
+    Layer.provide(Layer.merge(Server.layer(kinesis), LocalServers.layerDynalite())),
+    Layer.provide(View.layer),
+    Layer.provideMerge(Board.layer)
+  )
 
 /** The books at the end, when every process and server has ended. */
-const demo = Effect.gen(function*() {
-  const { failure } = yield* Consumers.Consumers
-  yield* Effect.raceFirst(Effect.scoped(story), failure)
-  const { state } = yield* Board.Board
-  return yield* state
-}).pipe(Effect.provide(DemoLive))
+const play = (kinesis: Server.Kind) =>
+  Effect.gen(function*() {
+    const { failure } = yield* Consumers.Consumers
+    yield* Effect.raceFirst(Effect.scoped(story), failure)
+    const { state } = yield* Board.Board
+    return yield* state
+  }).pipe(Effect.provide(demoLive(kinesis)))
 
 const fail = Effect.sync(() => {
   process.exitCode = 1
 })
 
-const main = Effect.gen(function*() {
-  const { ledger, rebalances, seconds } = yield* demo
-  const { distinct, duplicates, lost, put, reordered } = Ledger.balance(ledger)
-  yield* Effect.forEach(lost.slice(0, 10), (record) => Console.error("lost", record))
-  yield* Effect.forEach(reordered.slice(0, 10), (delivery) => Console.error("out of order", delivery))
-  if (lost.length > 0 || reordered.length > 0) yield* fail
-  yield* Console.log(JSON.stringify({
-    put,
-    distinct,
-    lost: lost.length,
-    reordered: reordered.length,
-    duplicates,
-    rebalances,
-    seconds: Math.round(seconds)
-  }))
-}).pipe(
-  Effect.catchAll((error) => Effect.zipRight(fail, Console.error(`The demo ends early: ${error.message}`)))
+const demo = Command.make(
+  "demo",
+  {
+    kinesis: Options.choice("kinesis", ["kinesis-local", "local"]).pipe(
+      Options.withDescription("The server: kinesis-local, or the one of the test kit."),
+      Options.withDefault("kinesis-local")
+    )
+  },
+  Effect.fnUntraced(function*({ kinesis }) {
+    const { ledger, rebalances, seconds } = yield* play(kinesis)
+    const { distinct, duplicates, lost, put, reordered } = Ledger.balance(ledger)
+    yield* Effect.forEach(lost.slice(0, 10), (record) => Console.error("lost", record))
+    yield* Effect.forEach(reordered.slice(0, 10), (delivery) => Console.error("out of order", delivery))
+    if (lost.length > 0 || reordered.length > 0) yield* fail
+    yield* Console.log(JSON.stringify({
+      put,
+      distinct,
+      lost: lost.length,
+      reordered: reordered.length,
+      duplicates,
+      rebalances,
+      seconds: Math.round(seconds)
+    }))
+  })
+)
+
+const main = Command.run(demo, { name: "Kinesumer's demo", version: "0.1.0" })(process.argv).pipe(
+  Effect.catchAll((error) =>
+    Effect.zipRight(
+      fail,
+      // What is wrong with the options is told by now.
+      ValidationError.isValidationError(error)
+        ? Effect.void
+        : Console.error(`The demo ends early: ${error.message}`)
+    )
+  ),
+  Effect.provide(NodeContext.layer)
 )
 
 NodeRuntime.runMain(main, {
