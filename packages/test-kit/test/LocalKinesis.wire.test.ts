@@ -1,5 +1,5 @@
 /** The local Kinesis as raw requests see it: the CBOR of the SDK for Java, errors, and what is no request at all. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { LocalKinesis } from "@kinesumer/test-kit"
 import { cbor, tag } from "@smithy/core/cbor"
 import { Effect, FastCheck } from "effect"
@@ -232,6 +232,10 @@ describe("garbage", () => {
   it.scopedLive("is refused, and the server goes on", () =>
     Effect.gen(function*() {
       const { endpoint, port } = yield* LocalKinesis.make({ streams: [{ name: "orders" }] })
+      const warn = yield* Effect.acquireRelease(
+        Effect.sync(() => vi.spyOn(console, "warn")),
+        (spy) => Effect.sync(() => spy.mockRestore())
+      )
       const bodies = FastCheck.sample(FastCheck.uint8Array({ maxLength: 200 }), { numRuns: 150, seed: 7 })
       const values = FastCheck.sample(FastCheck.object({ maxDepth: 3 }), { numRuns: 50, seed: 7 })
       for (const [index, body] of [...bodies, ...values.map((value) => Buffer.from(JSON.stringify(value)))].entries()) {
@@ -257,6 +261,7 @@ describe("garbage", () => {
       }
       const { status } = yield* askJson(endpoint, "DescribeStream", { StreamName: "orders" })
       assert.strictEqual(status, 200)
+      assert.lengthOf(warn.mock.calls, 0, "a decoder prints what it thinks of the garbage")
     }))
 
   it.scopedLive("a taken port is told", () =>

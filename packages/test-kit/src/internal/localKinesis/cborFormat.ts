@@ -2,19 +2,16 @@
  * CBOR, in the form that the SDK for Java speaks (times in milliseconds) and in that of Smithy RPC v2 (times in seconds).
  * Both mark times with the tag for them.
  */
-import { cbor, tag } from "@smithy/core/cbor"
-import * as Predicate from "effect/Predicate"
+import * as Cbor from "cborg"
 import type { Format } from "./format.js"
 import { plain, recordMembers } from "./format.js"
 
 const timeTag = 1
 
-const isTagged = Predicate.compose(
-  Predicate.isRecord,
-  Predicate.struct({ tag: Predicate.isNumber, value: Predicate.isNumber })
-)
+/** A time stands for itself: the number in its tag. All that is no CBOR, or has other tags, is refused. */
+const decodeOptions: Cbor.DecodeOptions = { tags: { [timeTag]: (content): unknown => content() } }
 
-const encode = (value: unknown): Uint8Array => cbor.serialize(value)
+const encode = (value: unknown): Uint8Array => Cbor.encode(value)
 
 const arrayOpening = (count: number): Uint8Array => {
   if (count < 24) return Uint8Array.of(0x80 | count)
@@ -32,16 +29,13 @@ const make = (options: {
   /** What one unit of time is, in milliseconds. */
   readonly unit: number
 }): Format => {
-  const ofTime = (time: Date) => tag({ tag: timeTag, value: time.getTime() / options.unit })
+  const ofTime = (time: Date) => new Cbor.Tagged(timeTag, time.getTime() / options.unit)
   return {
     contentType: options.contentType,
     headers: options.headers,
-    decode: (body): unknown => cbor.deserialize(body),
+    decode: (body): unknown => Cbor.decode(body, decodeOptions),
     bytes: (value) => value instanceof Uint8Array ? value : undefined,
-    time: (value) => {
-      const time = isTagged(value) && value.tag === timeTag ? value.value : value
-      return typeof time === "number" ? Math.round(time * options.unit) : undefined
-    },
+    time: (value) => typeof value === "number" ? Math.round(value * options.unit) : undefined,
     encode: (members) => encode(plain(members, ofTime)),
     encodeRecord: (record) => encode({ ...plain(recordMembers(record), ofTime), Data: record.data }),
     withRecords: (records, count, rest) => {
