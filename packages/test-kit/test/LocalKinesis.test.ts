@@ -1,29 +1,9 @@
 /** The local Kinesis as the AWS SDK sees it, unmodified, in each protocol that it speaks. */
 import * as Sdk from "@aws-sdk/client-kinesis"
-import { AwsSmithyRpcV2CborProtocol } from "@aws-sdk/core/protocols"
 import { assert, describe, it } from "@effect/vitest"
 import { LocalKinesis } from "@kinesumer/test-kit"
-import { NodeHttpHandler } from "@smithy/node-http-handler"
 import { Array, Effect, Fiber, Option, Stream } from "effect"
-
-const region = "us-east-1"
-const credentials = { accessKeyId: "any", secretAccessKey: "any" }
-
-const protocols: ReadonlyArray<readonly [string, Sdk.KinesisClientConfig]> = [
-  ["JSON over HTTP/2", {}],
-  ["JSON over HTTP/1.1", { requestHandler: new NodeHttpHandler() }],
-  ["CBOR over HTTP/2", { protocol: AwsSmithyRpcV2CborProtocol }],
-  ["CBOR over HTTP/1.1", { protocol: AwsSmithyRpcV2CborProtocol, requestHandler: new NodeHttpHandler() }]
-]
-
-const connect = (endpoint: string, config: Sdk.KinesisClientConfig = {}) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.sync(() => new Sdk.KinesisClient({ endpoint, region, credentials, maxAttempts: 1, ...config })),
-      (client) => Effect.sync(() => client.destroy())
-    ),
-    (client) => <A>(call: (client: Sdk.KinesisClient) => Promise<A>) => Effect.tryPromise(() => call(client))
-  )
+import { connect, protocols, region } from "./utils/sdk.js"
 
 const collect = (events: AsyncIterable<Sdk.SubscribeToShardEventStream> | undefined) =>
   (events === undefined ? Stream.empty : Stream.fromAsyncIterable(events, (error) => error)).pipe(
@@ -34,12 +14,12 @@ const collect = (events: AsyncIterable<Sdk.SubscribeToShardEventStream> | undefi
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-for (const [name, config] of protocols) {
+for (const [name, configure] of protocols) {
   describe(name, () => {
     it.scopedLive("puts and reads records", () =>
       Effect.gen(function*() {
         const { endpoint } = yield* LocalKinesis.make({ limits: false })
-        const call = yield* connect(endpoint, config)
+        const call = yield* connect(endpoint, configure)
         yield* call((client) => client.send(new Sdk.CreateStreamCommand({ StreamName: "orders", ShardCount: 1 })))
         const { StreamDescriptionSummary: summary } = yield* call((client) =>
           client.send(new Sdk.DescribeStreamSummaryCommand({ StreamName: "orders" }))
@@ -87,7 +67,7 @@ for (const [name, config] of protocols) {
     it.scopedLive("pushes records to a consumer, to the end of the shard", () =>
       Effect.gen(function*() {
         const { endpoint, kinesis } = yield* LocalKinesis.make({ streams: [{ name: "orders" }] })
-        const call = yield* connect(endpoint, config)
+        const call = yield* connect(endpoint, configure)
         const StreamARN = `arn:aws:kinesis:${region}:000000000000:stream/orders`
         yield* kinesis.put({ stream: "orders", partitionKey: "key", data: "one" })
         const { Consumer } = yield* call((client) =>

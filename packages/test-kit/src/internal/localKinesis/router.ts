@@ -12,6 +12,7 @@ import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
 import type { Page, Server } from "../testServer.js"
 import type { Event } from "../testSubscription.js"
+import * as Body from "./body.js"
 import * as CborFormat from "./cborFormat.js"
 import * as Consumers from "./consumers.js"
 import * as EventStream from "./eventStream.js"
@@ -161,9 +162,7 @@ export const make = (server: Server, latency: Duration.Duration) => {
     const asked = askedOf(request)
     if (Either.isLeft(asked)) return respondError(...asked.left)
     const { dialect } = asked.right
-    return yield* request.arrayBuffer.pipe(
-      Effect.map((body) => new Uint8Array(body)),
-      Effect.mapError(() => Wire.make("RequestEntityTooLarge", "The body is too large, or broke off", 413)),
+    return yield* Body.read(request).pipe(
       Effect.zipLeft(Effect.interruptible(Effect.sleep(latency))),
       Effect.flatMap((body) => handle(asked.right, body)),
       Effect.catchTag("KinesisError", (error) => Effect.fail(Wire.ofKinesisError(error))),

@@ -1,12 +1,9 @@
 /**
  * The server of `LocalKinesis`.
  */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
 import type * as HttpServer from "@effect/platform/HttpServer"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { LocalServerError } from "../../LocalServerError.js"
 import type { LocalServer } from "../../LocalServers.js"
@@ -14,9 +11,6 @@ import { at, loopback, startFailed } from "../localServer.js"
 import type { Server } from "../testServer.js"
 import * as OnePort from "./onePort.js"
 import * as Router from "./router.js"
-
-/** A record of 10 MiB in base64, and what stands around it. */
-const mostBytes = FileSystem.Size(16 * 1024 * 1024)
 
 /** The package is optional, so it is loaded when it is needed. */
 const platformNode = Effect.tryPromise({
@@ -46,8 +40,6 @@ export const start = (
     )
     // The server waits for its connections when it closes, so they end before.
     yield* Effect.addFinalizer(() => Effect.sync(disconnect))
-    yield* http.serve(Router.make(kinesis, options.latency)).pipe(
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, Option.some(mostBytes))
-    )
+    yield* http.serve(Router.make(kinesis, options.latency))
     return at(portOf(http))
   })
