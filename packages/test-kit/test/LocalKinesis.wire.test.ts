@@ -65,6 +65,8 @@ const askCbor = (endpoint: string, operation: string, input: unknown) =>
 const idsOf = (shards: Body["Shards"]) => shards?.map(({ ShardId }) => ShardId)
 
 const shard = (index: number) => `shardId-${`${index}`.padStart(12, "0")}`
+const mebibyte = 1024 * 1024
+const blank = (size: number) => Buffer.alloc(size).toString("base64")
 const arn = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 
 describe("CBOR of the SDK for Java", () => {
@@ -124,6 +126,20 @@ describe("errors", () => {
         ["GetRecords", { ShardIterator, Limit: 10_001 }, "ValidationException"],
         ["PutRecord", { StreamName: "orders", PartitionKey: "key", Data: "!" }, "SerializationException"],
         ["PutRecords", { StreamName: "orders", Records: [] }, "ValidationException"],
+        [
+          "PutRecord",
+          { StreamName: "orders", PartitionKey: "key", Data: blank(10 * mebibyte + 3) },
+          "ValidationException"
+        ],
+        [
+          "PutRecords",
+          {
+            StreamName: "orders",
+            // Without its keys, this call would be small enough.
+            Records: Array.from({ length: 2 }, () => ({ PartitionKey: "key", Data: blank(5 * mebibyte - 2) }))
+          },
+          "InvalidArgumentException"
+        ],
         [
           "SplitShard",
           { StreamName: "orders", ShardToSplit: shard(0), NewStartingHashKey: "0" },

@@ -18,8 +18,13 @@ import { findActive } from "./streams.js"
 import * as Tokens from "./tokens.js"
 import * as Wire from "./wireError.js"
 
+/** The most that a record and that a call can hold. */
+const mostBytes = 10 * 1024 * 1024
+
 const entry = ({ bytes }: Leaves) => ({
-  Data: bytes,
+  Data: bytes.pipe(
+    Schema.filter(({ byteLength }) => byteLength <= mostBytes || `has ${byteLength} bytes, more than ${mostBytes}`)
+  ),
   PartitionKey: Schema.String.pipe(Schema.minLength(1), Schema.maxLength(256)),
   ExplicitHashKey: Input.maybe(Schema.String.pipe(Schema.pattern(/^(0|[1-9]\d{0,38})$/)))
 })
@@ -62,7 +67,6 @@ const putRecord = Operations.make(
 )
 
 const mostEntries = 500
-const mostBytes = 10 * 1024 * 1024
 
 /** Some records may be taken and others refused; what is wrong with the request itself refuses all. */
 const putRecords = Operations.make(
@@ -74,7 +78,10 @@ const putRecords = Operations.make(
   (server, { Records: records, ...input }) =>
     Either.gen(function*() {
       const [stream, where] = yield* findActive(server, input, "PutRecords")
-      const bytes = records.reduce((sum, { Data }) => sum + Data.byteLength, 0)
+      const bytes = records.reduce(
+        (sum, { Data, PartitionKey }) => sum + Data.byteLength + Buffer.byteLength(PartitionKey),
+        0
+      )
       if (bytes > mostBytes) {
         return yield* Either.left(Wire.invalidArgument(`Records hold ${bytes} bytes, more than ${mostBytes}`))
       }
