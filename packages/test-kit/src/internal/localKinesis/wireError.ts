@@ -15,8 +15,16 @@ export class WireError extends Data.TaggedError("WireError")<{
   readonly message: string
 }> {}
 
+/** A message can show what was wrong, which can be as large as a request. */
+const mostCharacters = 1000
+
 /** @internal */
-export const make = (code: string, message: string, status = 400): WireError => new WireError({ code, status, message })
+export const make = (code: string, message: string, status = 400): WireError =>
+  new WireError({
+    code,
+    status,
+    message: message.length > mostCharacters ? `${message.slice(0, mostCharacters)}...` : message
+  })
 
 /** @internal */
 export const invalidArgument = (message: string): WireError => make("InvalidArgumentException", message)
