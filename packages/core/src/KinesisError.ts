@@ -15,6 +15,7 @@ import * as Data from "effect/Data"
  * - `NotFound`: the stream or the shard does not exist
  * - `ResourceInUse`: the stream or the consumer is changing
  * - `AccessDenied`: credentials or permissions are missing
+ * - `Unsupported`: the endpoint does not know the operation, as some local servers do not know enhanced fan-out
  * - `Unknown`: none of these; `cause` has it
  *
  * @since 0.1.0
@@ -31,6 +32,7 @@ export type KinesisErrorReason =
   | "NotFound"
   | "ResourceInUse"
   | "AccessDenied"
+  | "Unsupported"
   | "Unknown"
 
 /**

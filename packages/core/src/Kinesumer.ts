@@ -11,9 +11,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Consumers from "./internal/consumers.js"
 import * as MemberHealth from "./internal/health.js"
 import * as Member from "./internal/member.js"
-import type { KinesisClient } from "./KinesisClient.js"
+import { KinesisClient } from "./KinesisClient.js"
+import type { KinesisError } from "./KinesisError.js"
 import * as KinesumerConfig from "./KinesumerConfig.js"
 import type { CommitError, ConsumeError, InvalidConfig, LeaseLost, StartError } from "./KinesumerError.js"
 import type { KinesumerEvent } from "./KinesumerEvent.js"
@@ -198,3 +200,29 @@ export const layerConfig = (
   options: Config.Config.Wrap<KinesumerConfig.KinesumerOptions>
 ): Layer.Layer<Kinesumer, StartError | ConfigError, KinesisClient | StateStore> =>
   Layer.scoped(Kinesumer, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Takes the group's consumer away from each of its streams, for when the group is retired: a registered consumer costs by
+ * the hour, whether anybody reads through it or not. Closing a member never does this, since the others read on.
+ *
+ * Members that still read fail to subscribe, and register it again. A stream that has no such consumer is passed over;
+ * one that does not exist fails the whole, before anything is deregistered. Errors that pass are tried again for
+ * `fanOut.registerTimeout`.
+ *
+ * @since 0.1.0
+ * @category constructors
+ * @example
+ * import { KinesisClient, Kinesumer } from "@kinesumer/core"
+ * import { Effect } from "effect"
+ *
+ * export const retire = Kinesumer.deregisterConsumers({ app: "orders", streams: ["orders", "payments"] }).pipe(
+ *   Effect.provide(KinesisClient.layer({ region: "ap-northeast-2" }))
+ * )
+ */
+export const deregisterConsumers = (
+  options: Pick<KinesumerConfig.KinesumerOptions, "app" | "streams" | "fanOut">
+): Effect.Effect<void, KinesisError | InvalidConfig, KinesisClient> =>
+  Effect.gen(function*() {
+    const config = yield* KinesumerConfig.make({ ...options, mode: "fanOut" })
+    yield* Consumers.deregister(config, yield* KinesisClient)
+  })

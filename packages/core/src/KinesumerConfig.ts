@@ -53,8 +53,12 @@ export interface KinesumerOptions {
    * host's name with a random suffix.
    */
   readonly memberId?: string | undefined
-  /** How records are read. Defaults to `polling`, the only mode so far. */
-  readonly mode?: "polling" | undefined
+  /**
+   * How records are read. `polling`: with `GetRecords`, which shares its limits with all who poll the stream. `fanOut`:
+   * pushed to a consumer that the group registers with each stream (enhanced fan-out), with a throughput of its own and
+   * at a price by the hour and byte. Defaults to `polling`.
+   */
+  readonly mode?: "polling" | "fanOut" | undefined
   /** Defaults to `TrimHorizon`. */
   readonly startFrom?: StartFrom | undefined
   /** How often members, shards and the assignment are compared. Defaults to 5 seconds. */
@@ -87,8 +91,23 @@ export interface KinesumerOptions {
     readonly limit?: number | undefined
     /** How long to wait at the tip of a shard; at least 200 milliseconds (5 calls a second). Defaults to 1 second. */
     readonly idleInterval?: Duration.DurationInput | undefined
-    /** What one call may take. Defaults to 10 seconds. */
+    /** What one call may take, in either mode. Defaults to 10 seconds. */
     readonly timeout?: Duration.DurationInput | undefined
+  } | undefined
+  /** Of use with `mode: "fanOut"` only. */
+  readonly fanOut?: {
+    /**
+     * The name of the consumer, the same for all members of the group and another than that of any other group: 1 to 128
+     * letters, digits, `_`, `.` or `-`. Defaults to `app`, which then has to be such a name.
+     */
+    readonly consumerName?: string | undefined
+    /**
+     * How long a subscription may be silent while it is asked for an event, before it is taken for dead. Defaults to 30
+     * seconds; at least 1 second.
+     */
+    readonly watchdog?: Duration.DurationInput | undefined
+    /** What finding or registering the consumer of a stream may take. Defaults to 2 minutes. */
+    readonly registerTimeout?: Duration.DurationInput | undefined
   } | undefined
 }
 
@@ -102,6 +121,7 @@ export interface KinesumerConfig {
   readonly app: string
   readonly streams: Array_.NonEmptyReadonlyArray<{ readonly stream: string; readonly startFrom: StartFrom }>
   readonly memberId: string
+  readonly mode: "polling" | "fanOut"
   readonly startFrom: StartFrom
   readonly syncInterval: Duration.Duration
   readonly livenessTimeout: Duration.Duration
@@ -118,6 +138,11 @@ export interface KinesumerConfig {
     readonly idleInterval: Duration.Duration
     readonly timeout: Duration.Duration
   }
+  readonly fanOut: {
+    readonly consumerName: string
+    readonly watchdog: Duration.Duration
+    readonly registerTimeout: Duration.Duration
+  }
 }
 
 /**
@@ -128,13 +153,15 @@ export interface KinesumerConfig {
  */
 export const make = (options: KinesumerOptions): Effect.Effect<KinesumerConfig, InvalidConfig> =>
   Effect.gen(function*() {
-    yield* oneOf("mode", options.mode ?? "polling", ["polling"])
+    const mode = yield* oneOf("mode", options.mode ?? "polling", ["polling", "fanOut"])
     const startFrom = yield* startFromOf("startFrom", options.startFrom ?? "TrimHorizon")
     const syncInterval = yield* duration("syncInterval", options.syncInterval ?? "5 seconds", "10 millis")
+    const app = yield* text("app", options.app)
     return {
-      app: yield* text("app", options.app),
+      app,
       streams: yield* streamsOf(options.streams, startFrom),
       memberId: options.memberId === undefined ? yield* defaultMemberId : yield* text("memberId", options.memberId),
+      mode,
       startFrom,
       syncInterval,
       livenessTimeout: yield* duration(
@@ -158,6 +185,15 @@ export const make = (options: KinesumerOptions): Effect.Effect<KinesumerConfig, 
           "200 millis"
         ),
         timeout: yield* duration("polling.timeout", options.polling?.timeout ?? "10 seconds", "10 millis")
+      },
+      fanOut: {
+        consumerName: yield* consumerNameOf(options.fanOut?.consumerName, app, mode),
+        watchdog: yield* duration("fanOut.watchdog", options.fanOut?.watchdog ?? "30 seconds", "1 second"),
+        registerTimeout: yield* duration(
+          "fanOut.registerTimeout",
+          options.fanOut?.registerTimeout ?? "2 minutes",
+          "1 second"
+        )
       }
     }
   })
@@ -191,6 +227,26 @@ const text = (field: string, value: string): Effect.Effect<string, InvalidConfig
   typeof value === "string" && value.length > 0 && value.length <= 255
     ? Effect.succeed(value)
     : new InvalidConfig({ field, value, allowed: "a text of 1 to 255 characters" })
+
+const consumerName = /^[a-zA-Z0-9_.-]{1,128}$/
+
+/** An app may have a name that no consumer can have; that counts only where the name is to be a consumer's. */
+const consumerNameOf = (
+  given: string | undefined,
+  app: string,
+  mode: KinesumerConfig["mode"]
+): Effect.Effect<string, InvalidConfig> => {
+  const value = given ?? app
+  const isChecked = given !== undefined || mode === "fanOut"
+  return !isChecked || (typeof value === "string" && consumerName.test(value))
+    ? Effect.succeed(value)
+    : new InvalidConfig({
+      field: "fanOut.consumerName",
+      value,
+      allowed: "1 to 128 letters, digits, _ . or -" +
+        (given === undefined ? ". It defaults to app, which is no such name: give the consumer one of its own" : "")
+    })
+}
 
 const integer = (field: string, value: number, min: number, max: number): Effect.Effect<number, InvalidConfig> =>
   Number.isSafeInteger(value) && value >= min && value <= max

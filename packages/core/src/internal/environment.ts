@@ -71,7 +71,7 @@ export const make = (
   })
 
 /** A question about a stream that is never answered must hold up neither a start nor a refresh for good. */
-const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.Duration): Environment["kinesis"] => {
+export const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.Duration): Environment["kinesis"] => {
   const timed = <A>(operation: string, stream: string, call: Effect.Effect<A, KinesisError>) =>
     Effect.timeoutFail(call, {
       duration: timeout,
@@ -87,7 +87,11 @@ const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.Duratio
     ...kinesis,
     region: timed("region", "*", kinesis.region),
     describeStream: (stream) => timed("describeStream", stream.name, kinesis.describeStream(stream)),
-    listShards: (stream, nextToken) => timed("listShards", stream.name, kinesis.listShards(stream, nextToken))
+    listShards: (stream, nextToken) => timed("listShards", stream.name, kinesis.listShards(stream, nextToken)),
+    registerConsumer: (arn, name) => timed("registerConsumer", arn, kinesis.registerConsumer(arn, name)),
+    describeConsumer: (arn, name) => timed("describeConsumer", arn, kinesis.describeConsumer(arn, name)),
+    listConsumers: (arn, nextToken) => timed("listConsumers", arn, kinesis.listConsumers(arn, nextToken)),
+    deregisterConsumer: (arn, name) => timed("deregisterConsumer", arn, kinesis.deregisterConsumer(arn, name))
   }
 }
 

@@ -81,6 +81,13 @@ const names = new Map<string, KinesisErrorReason>([
     "KMSNotFoundException",
     "KMSOptInRequired",
     "KMSOptInRequiredException"
+  ]),
+  ...reasonOf("Unsupported", [
+    "UnknownOperation",
+    "UnknownOperationException",
+    "InvalidAction",
+    "NotImplemented",
+    "NotImplementedException"
   ])
 ])
 
@@ -138,10 +145,12 @@ const isClockCorrected = (cause: unknown): boolean =>
 /** The reason in what was thrown itself, without what caused it. */
 const ownReason = (cause: unknown): KinesisErrorReason | undefined => {
   if (isClockCorrected(cause)) return "Unavailable"
+  const status = statusOf(cause)
+  // Some servers name what they have not built like a fault that passes.
+  if (status === 501) return "Unsupported"
   const code = text(cause, "code")
   const known = codes.get(code) ?? names.get(text(cause, "name"))
   if (known !== undefined) return known
-  const status = statusOf(cause)
   if (status === 429 || property(property(cause, "$retryable"), "throttling") === true) return "Throttled"
   if (status !== undefined && status >= 500) return "Unavailable"
   if (status === 401 || status === 403) return "AccessDenied"
@@ -158,6 +167,14 @@ const hasAllConsumers = (where: Where, cause: unknown): boolean =>
   where.operation === "registerConsumer" && text(cause, "name") === "LimitExceededException" &&
   !/\brate\b|creating/i.test(text(cause, "message"))
 
+const fanOut: ReadonlySet<string> = new Set([
+  "registerConsumer",
+  "describeConsumer",
+  "listConsumers",
+  "deregisterConsumer",
+  "subscribeToShard"
+])
+
 const maxDepth = 5
 
 /** Why a call failed, whatever was thrown. */
@@ -169,6 +186,18 @@ export const reasonFor = (cause: unknown): KinesisErrorReason => {
     current = property(current, "cause")
   }
   return "Unknown"
+}
+
+/**
+ * A page that is not there says nothing of a stream or consumer: Kinesis gives these an answer with a name and status 400.
+ */
+const isUnknownOperation = (where: Where, cause: unknown): boolean =>
+  fanOut.has(where.operation) && statusOf(cause) === 404
+
+const reasonAt = (where: Where, cause: unknown): KinesisErrorReason => {
+  if (hasAllConsumers(where, cause)) return "LimitExceeded"
+  const reason = reasonFor(cause)
+  return reason === "Unknown" && isUnknownOperation(where, cause) ? "Unsupported" : reason
 }
 
 /** What only a person can mend, and how. */
@@ -189,6 +218,10 @@ const advice = (where: Where, reason: KinesisErrorReason, cause: unknown): strin
       return ". Check the name or ARN, the region and the account"
     case "LimitExceeded":
       return ". Deregister consumers that nobody uses, or ask AWS for a higher limit"
+    case "Unsupported":
+      return fanOut.has(where.operation)
+        ? ". This endpoint has no enhanced fan-out: read with mode \"polling\""
+        : ". Check the endpoint: it does not know this operation of Kinesis"
     default:
       return ""
   }
@@ -209,7 +242,7 @@ const describe = (cause: unknown): string => {
 
 /** The typed error of a failed call. */
 export const fromCause = (where: Where, cause: unknown): KinesisError => {
-  const reason = hasAllConsumers(where, cause) ? "LimitExceeded" : reasonFor(cause)
+  const reason = reasonAt(where, cause)
   return make(where, reason, describe(cause) + advice(where, reason, cause), cause)
 }
 

@@ -2,7 +2,7 @@
  * One member of a group, from its registration to the end of its scope.
  *
  * ```
- *   resolve streams -> register -> first sync -> loops run -> close: stop, commit, release, deregister
+ *   resolve streams -> find their consumers (fan-out) -> register -> first sync -> loops run -> close: stop, commit, release, deregister
  * ```
  *
  * Everything that runs in the background lives in `work`, a scope of its own that closing ends first. Each step of
@@ -31,6 +31,7 @@ import * as Assignment from "./assignment.js"
 import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import * as Committer from "./committer.js"
+import * as Consumers from "./consumers.js"
 import * as Delivery from "./delivery.js"
 import * as Environment from "./environment.js"
 import * as Lane from "./lane.js"
@@ -112,6 +113,12 @@ export const make = (
       Effect.forEach(resolved, ({ description, stream }) => ShardLists.load(env, stream, description))
     )
     const streams = resolved.map(({ stream }) => stream)
+    const consumers = yield* Consumers.make(env)
+    const readyConsumers = (streams: ReadonlyArray<Streams.StreamState>) =>
+      config.mode === "fanOut"
+        ? Effect.forEach(streams, consumers.arnOf, { concurrency: 5, discard: true })
+        : Effect.void
+    yield* readyConsumers(streams)
 
     const work = yield* Scope.make()
     const membership = yield* Membership.make(env, streams.map(({ key }) => key))
@@ -444,7 +451,8 @@ export const make = (
           const checked = yield* KinesumerConfig.streamsOf(entries, config.startFrom)
           const found = yield* Streams.resolve(env, checked)
           yield* Effect.forEach(found, ({ description, stream }) => ShardLists.load(env, stream, description))
-          yield* inScope(work, sync(Option.some(found.map(({ stream }) => stream))))
+          const next = found.map(({ stream }) => stream)
+          yield* inScope(work, Effect.zipRight(readyConsumers(next), sync(Option.some(next))))
         })
     }
   })

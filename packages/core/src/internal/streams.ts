@@ -19,6 +19,8 @@ export interface StreamState {
   /** As it was configured. */
   readonly label: string
   readonly id: StreamId
+  /** However it was configured. */
+  readonly arn: string
   readonly startFrom: StartFrom
 }
 
@@ -61,7 +63,13 @@ const resolveOne = (
     const description = yield* describe(kinesis, id, entry.stream)
     const own = Option.isNone(id.arn) || (yield* isOwn(kinesis, parsed.name, description.arn))
     return {
-      stream: { key: own ? parsed.name : description.arn, label: entry.stream, id, startFrom: entry.startFrom },
+      stream: {
+        key: own ? parsed.name : description.arn,
+        label: entry.stream,
+        id,
+        arn: description.arn,
+        startFrom: entry.startFrom
+      },
       description
     }
   })

@@ -44,6 +44,7 @@ const codes: Readonly<Record<KinesisErrorReason, string>> = {
   NotFound: "ResourceNotFoundException",
   ResourceInUse: "ResourceInUseException",
   AccessDenied: "AccessDeniedException",
+  Unsupported: "UnknownOperationException",
   Timeout: "InternalFailureException",
   Unavailable: "InternalFailureException",
   Unknown: "InternalFailureException"
