@@ -37,6 +37,12 @@ export const bufferedRecords = Metric.gauge("kinesumer_buffered_records", {
 })
 
 /** @since 0.1.0 @category metrics */
+export const subscriptions = Metric.counter("kinesumer_subscriptions_total", {
+  description: "Calls of SubscribeToShard, of which each shard needs one in five minutes",
+  incremental: true
+})
+
+/** @since 0.1.0 @category metrics */
 export const retries = Metric.counter("kinesumer_retries_total", {
   description: "Calls that are tried again, tagged with operation and reason",
   incremental: true

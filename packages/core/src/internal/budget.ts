@@ -8,6 +8,7 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
+import type { Slice } from "./lane.js"
 
 export interface Budget {
   /**
@@ -15,6 +16,11 @@ export interface Budget {
    * interrupted even where the caller can't be: then no interruption fits between the reservation and its use.
    */
   readonly reserve: (wanted: number) => Effect.Effect<number>
+  /**
+   * Waits its turn until all of this fits; into an empty buffer anything does. It is interrupted like `reserve`, and what
+   * was taken is given back with `release`.
+   */
+  readonly take: (room: Room) => Effect.Effect<void>
   /** Turns a reservation into what really came. */
   readonly settle: (reserved: number, records: number, bytes: number) => Effect.Effect<void>
   /** Gives back what left the buffer. */
@@ -29,8 +35,10 @@ export interface Room {
 }
 
 interface Waiter {
-  readonly wanted: number
-  readonly granted: Deferred.Deferred<number>
+  readonly hasRoom: () => boolean
+  /** Takes the room, and gives what was taken. */
+  readonly grant: () => Room
+  readonly granted: Deferred.Deferred<Room>
 }
 
 /** A grant takes at most this part of what is free, so that many shards can ask at once. */
@@ -42,46 +50,65 @@ export const make = (bounds: Room): Budget => {
   // A Set keeps the order of arrival and lets an interrupted waiter leave at once.
   const waiters = new Set<Waiter>()
 
-  const hasRoom = () => records < bounds.records && bytes < bounds.bytes
-  const grant = (wanted: number): number => {
-    const granted = Math.max(1, Math.min(wanted, Math.ceil((bounds.records - records) / part)))
-    records += granted
-    return granted
+  const occupy = (room: Room): Room => {
+    records += room.records
+    bytes += room.bytes
+    return room
   }
-  const giveBack = (someRecords: number, someBytes: number) => {
-    records -= someRecords
-    bytes -= someBytes
+  const giveBack = (room: Room) => {
+    records -= room.records
+    bytes -= room.bytes
     for (const waiter of waiters) {
-      if (!hasRoom()) return
+      if (!waiter.hasRoom()) return
       waiters.delete(waiter)
-      Deferred.unsafeDone(waiter.granted, Effect.succeed(grant(waiter.wanted)))
+      Deferred.unsafeDone(waiter.granted, Effect.succeed(waiter.grant()))
     }
   }
   const leave = (waiter: Waiter) =>
     waiters.delete(waiter)
       ? Effect.void
-      : Effect.map(Deferred.await(waiter.granted), (granted) => {
-        giveBack(granted, 0)
+      : Effect.map(Deferred.await(waiter.granted), giveBack)
+
+  const wait = (hasRoom: () => boolean, grant: () => Room): Effect.Effect<Room> =>
+    Effect.uninterruptible(
+      Effect.suspend(() => {
+        if (waiters.size === 0 && hasRoom()) return Effect.succeed(grant())
+        const waiter: Waiter = { hasRoom, grant, granted: Deferred.unsafeMake(FiberId.none) }
+        waiters.add(waiter)
+        return Effect.interruptible(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
       })
+    )
 
   return {
     reserve: (wanted) =>
-      Effect.uninterruptible(
-        Effect.suspend(() => {
-          if (waiters.size === 0 && hasRoom()) return Effect.succeed(grant(wanted))
-          const waiter: Waiter = { wanted, granted: Deferred.unsafeMake(FiberId.none) }
-          waiters.add(waiter)
-          return Effect.interruptible(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
-        })
+      Effect.map(
+        wait(
+          () => records < bounds.records && bytes < bounds.bytes,
+          () =>
+            occupy({ records: Math.max(1, Math.min(wanted, Math.ceil((bounds.records - records) / part))), bytes: 0 })
+        ),
+        (granted) => granted.records
       ),
+    take: (room) =>
+      Effect.asVoid(wait(
+        () => records === 0 || (records + room.records <= bounds.records && bytes + room.bytes <= bounds.bytes),
+        () => occupy(room)
+      )),
     settle: (reserved, someRecords, someBytes) =>
       Effect.sync(() => {
-        giveBack(reserved - someRecords, -someBytes)
+        giveBack({ records: reserved - someRecords, bytes: -someBytes })
       }),
     release: (someRecords, someBytes) =>
       Effect.sync(() => {
-        giveBack(someRecords, someBytes)
+        giveBack({ records: someRecords, bytes: someBytes })
       }),
     used: Effect.sync(() => ({ records, bytes }))
   }
 }
+
+/** Gives back the room of slices that leave the buffer. */
+export const releaseSlices = (budget: Budget, slices: ReadonlyArray<Slice>): Effect.Effect<void> =>
+  budget.release(
+    slices.reduce((sum, slice) => sum + slice.records.length, 0),
+    slices.reduce((sum, slice) => sum + slice.bytes, 0)
+  )

@@ -15,14 +15,13 @@ import * as Stream from "effect/Stream"
 import { AlreadyRunning, type ConsumeError, LeaseLost } from "../KinesumerError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
-import type { Budget, Room } from "./budget.js"
+import { type Budget, releaseSlices, type Room } from "./budget.js"
 import { DeliveredRecord, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import type { Membership } from "./membership.js"
 import * as Monotonic from "./monotonic.js"
 import { intervalOf } from "./page.js"
-import { releaseSlices } from "./reader.js"
 import * as Run from "./run.js"
 import * as Signal from "./signal.js"
 
@@ -373,7 +372,7 @@ export const make = (options: {
       stopped: (run) =>
         Effect.gen(function*() {
           ready.delete(run)
-          yield* reset(run, Lane.drop)
+          yield* reset(run, Lane.stop)
           yield* run.arrival.open
         }),
       finish: (error) =>

@@ -6,6 +6,7 @@ import type { KinesisError } from "../KinesisError.js"
 import type { ConsumeError } from "../KinesumerError.js"
 import type { Position } from "../Position.js"
 import type { Member } from "./member.js"
+import * as Monotonic from "./monotonic.js"
 import type { Run } from "./run.js"
 
 export interface ShardHealth {
@@ -14,6 +15,8 @@ export interface ShardHealth {
   readonly epoch: number
   /** How far the last answer was behind the tip, in milliseconds; `none` before the first one, and while reading fails. */
   readonly lagMillis: Option.Option<number>
+  /** How long ago the last answer came, with records or without, in milliseconds; `none` before the first one. */
+  readonly millisSinceAnswer: Option.Option<number>
   /** Why reading does not get on. */
   readonly trouble: Option.Option<KinesisError>
   readonly committed: Position
@@ -83,11 +86,13 @@ const shardHealth = (run: Run): Effect.Effect<ShardHealth> =>
   Effect.gen(function*() {
     const lane = yield* Ref.get(run.lane)
     const trouble = yield* Ref.get(run.trouble)
+    const now = yield* Monotonic.now
     return {
       stream: run.stream.label,
       shardId: run.shard.shardId,
       epoch: run.epoch,
       lagMillis: Option.isSome(trouble) ? Option.none() : yield* Ref.get(run.lag),
+      millisSinceAnswer: Option.map(yield* Ref.get(run.answeredAt), (at) => now - at),
       trouble,
       committed: lane.committed,
       processed: lane.processed,

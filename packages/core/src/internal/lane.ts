@@ -31,8 +31,9 @@ export interface Interval {
  * - `Open`: there may be more to read
  * - `Read`: Kinesis gave no next iterator, and a second sign agreed that the shard has ended. What was read may still
  *   wait to be delivered and marked
+ * - `Stopped`: this member reads no more of it
  */
-export type Ending = "Open" | "Read"
+export type Ending = "Open" | "Read" | "Stopped"
 
 export interface Lane {
   readonly committed: Position.Position
@@ -128,11 +129,17 @@ const insert = (marked: ReadonlyArray<Interval>, interval: Interval): ReadonlyAr
 export const rewind = (lane: Lane): Lane =>
   Position.compare(lane.processed, lane.cursor) === 0 ? lane : beginAt({ ...lane, marked: [] }, lane.processed)
 
-/** Refuses what is on its way, to be read again. An end that was read stays: nothing is on its way behind it. */
-export const refuse = (lane: Lane): Lane => lane.ending === "Read" ? lane : { ...lane, generation: lane.generation + 1 }
+/** Refuses what is on its way, to be read again. After an end nothing is on its way. */
+export const refuse = (lane: Lane): Lane => lane.ending === "Open" ? { ...lane, generation: lane.generation + 1 } : lane
 
 /** Drops what waits and refuses what is on its way, to be read again from the cursor. */
 export const drop = (lane: Lane): Lane => lane.waiting.length === 0 ? refuse(lane) : beginAt(lane, lane.cursor)
+
+/** Drops what waits, for good. An end that was read and waits for nothing but marks stays one. */
+export const stop = (lane: Lane): Lane => {
+  const dropped = drop(lane)
+  return dropped.ending === "Open" ? { ...dropped, ending: "Stopped" } : dropped
+}
 
 /**
  * Kinesis no longer accepts the position: reading begins anew at the oldest record. The place in the order is given up
@@ -152,7 +159,7 @@ const beginAt = (lane: Lane, position: Position.Position): Lane => ({
   waiting: [],
   waitingRecords: 0,
   waitingBytes: 0,
-  ending: "Open",
+  ending: lane.ending === "Stopped" ? "Stopped" : "Open",
   generation: lane.generation + 1
 })
 

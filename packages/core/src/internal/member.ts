@@ -39,6 +39,7 @@ import * as Membership from "./membership.js"
 import * as Monotonic from "./monotonic.js"
 import * as Plan from "./plan.js"
 import * as Reader from "./reader.js"
+import type { ReaderContext } from "./readerSteps.js"
 import * as Refresher from "./refresher.js"
 import * as Run from "./run.js"
 import * as ShardLists from "./shardLists.js"
@@ -220,13 +221,15 @@ export const make = (
     })
     const refresher = yield* Refresher.make({ env, membership, seen, changed: Effect.asVoid(syncSoon.open) })
 
-    const readerContext: Reader.ReaderContext = {
+    const readerContext: ReaderContext = {
       env,
       budget,
       arrived: delivery.arrived,
       demand: delivery.demand,
       knownShards: (stream) => Effect.map(Ref.get(seen), ({ lists }) => lists.get(stream.key)?.shards ?? []),
       refreshShards: refresher.refresh,
+      consumers,
+      running: Effect.map(Ref.get(state), ({ size }) => size),
       answered: (run) => recovered(readerOf(run)),
       ended: (run) =>
         Effect.zipRight(

@@ -1,8 +1,9 @@
-/** Turns the answer of one GetRecords into slices of records. */
+/** Turns what Kinesis gives at once, a page or an event, into slices of records. */
 import * as Option from "effect/Option"
 import type { GetRecordsResult, RawRecord } from "../KinesisClient.js"
 import * as Position from "../Position.js"
 import * as SequenceNumber from "../SequenceNumber.js"
+import type { Room } from "./budget.js"
 import { DeliveredRecord, SliceSymbol } from "./deliveredRecord.js"
 import type { Interval, Slice } from "./lane.js"
 import type { Run } from "./run.js"
@@ -27,16 +28,21 @@ export interface Page {
 /** Large enough that the cost of a slice is spread out, small enough that little comes again after a failure. */
 const sliceRecords = 500
 
-export const make = (run: Run, read: Position.Position, answer: GetRecordsResult, bufferSize: number): Page => {
+type Answer = Pick<GetRecordsResult, "records" | "millisBehindLatest">
+
+/** `most` is what a slice may hold. A record that is larger is one by itself. */
+export const make = (run: Run, read: Position.Position, answer: Answer, most: Room): Page => {
   const fresh = inOrder(answer.records).filter(isAfter(read))
-  const size = Math.min(sliceRecords, bufferSize)
+  const size = Math.min(sliceRecords, most.records)
   const behind = Option.getOrUndefined(answer.millisBehindLatest)
   const slices: Array<RunSlice> = []
   let from = read
-  for (let start = 0; start < fresh.length; start += size) {
-    const slice = makeSlice(run, from, fresh.slice(start, start + size), behind)
+  for (let start = 0; start < fresh.length;) {
+    const part = within(fresh, start, size, most.bytes)
+    const slice = makeSlice(run, from, part, behind)
     slices.push(slice)
     from = slice.to
+    start += part.length
   }
   return {
     slices,
@@ -48,8 +54,24 @@ export const make = (run: Run, read: Position.Position, answer: GetRecordsResult
   }
 }
 
-const bytesOf = (records: ReadonlyArray<RawRecord>): number =>
-  records.reduce((sum, record) => sum + record.data.byteLength + record.partitionKey.length, 0)
+const within = (
+  records: ReadonlyArray<RawRecord>,
+  start: number,
+  size: number,
+  bytes: number
+): ReadonlyArray<RawRecord> => {
+  let end = start
+  for (let left = bytes; end < records.length && end - start < size; end++) {
+    left -= sizeOf(records[end])
+    if (left < 0 && end > start) break
+  }
+  return records.slice(start, end)
+}
+
+const sizeOf = (record: RawRecord | undefined): number =>
+  record === undefined ? 0 : record.data.byteLength + record.partitionKey.length
+
+const bytesOf = (records: ReadonlyArray<RawRecord>): number => records.reduce((sum, record) => sum + sizeOf(record), 0)
 
 const isSorted = (records: ReadonlyArray<RawRecord>): boolean => {
   let last: RawRecord | undefined

@@ -41,6 +41,8 @@ export interface Run {
   readonly settled: Signal.Signal
   /** How far the last answer was behind the tip, in milliseconds. */
   readonly lag: Ref.Ref<Option.Option<number>>
+  /** Monotonic time of the last answer, of an empty one too. */
+  readonly answeredAt: Ref.Ref<Option.Option<number>>
   /** Why reading does not get on, while it does not. */
   readonly trouble: Ref.Ref<Option.Option<KinesisError>>
 }
@@ -69,6 +71,7 @@ export const make = (options: {
       arrival: yield* Signal.make,
       settled: yield* Signal.make,
       lag: yield* Ref.make<Option.Option<number>>(Option.none()),
+      answeredAt: yield* Ref.make<Option.Option<number>>(Option.none()),
       trouble: yield* Ref.make<Option.Option<KinesisError>>(Option.none())
     }
   })

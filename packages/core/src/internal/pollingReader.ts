@@ -1,0 +1,226 @@
+/**
+ * Reads one shard by polling, ahead of its cursor and as far as the buffer has room, for as long as its run goes on.
+ *
+ * Interruption can come at any point: what was reserved is given back, a page that was not pushed is read again from
+ * the cursor by whoever comes next.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { GetRecordsResult } from "../KinesisClient.js"
+import { KinesisError } from "../KinesisError.js"
+import * as Position from "../Position.js"
+import type { Room } from "./budget.js"
+import type { Environment } from "./environment.js"
+import type * as Lane from "./lane.js"
+import * as Monotonic from "./monotonic.js"
+import * as Page from "./page.js"
+import * as Steps from "./readerSteps.js"
+import type * as Run from "./run.js"
+
+/** 5 GetRecords a second for a shard, and 2 MiB a second. */
+const callMillis = 200
+const bytesPerMilli = 2 * 1024 * 1024 / 1000
+
+/** At the tip of a shard this many records are expected, or twice what came last. */
+const expectedAtTip = 100
+
+interface Iterator {
+  readonly token: string
+  /** Where it stands. It is of no use when reading has to go on from elsewhere. */
+  readonly at: Position.Position
+}
+
+interface Progress extends Steps.Progress {
+  readonly iterator: Option.Option<Iterator>
+  readonly wanted: number
+  /** The size of a record of the last page, in bytes. */
+  readonly recordBytes: number
+}
+
+export const run = (context: Steps.ReaderContext, shard: Run.Run): Effect.Effect<never> => {
+  const { env } = context
+  const { limit } = env.config.polling
+  const start: Progress = { ...Steps.start, iterator: Option.none(), wanted: limit, recordBytes: 0 }
+  const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
+  return loop(start)
+}
+
+const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
+  Effect.gen(function*() {
+    const { lane, room } = yield* Steps.awaitRoom(context, run, context.env.config.polling.limit)
+    const progress: Progress = {
+      ...before,
+      iterator: Option.filter(before.iterator, ({ at }) => Position.compare(at, lane.read) === 0)
+    }
+    const wait = progress.notBefore - (yield* Monotonic.now)
+    if (wait > 0) {
+      yield* Effect.sleep(wait)
+      return progress
+    }
+    return yield* Option.match(progress.iterator, {
+      onNone: () => openIterator(context, run, lane, progress),
+      onSome: ({ token }) => poll(context, run, lane, { ...progress, wanted: within(room, progress) }, token)
+    })
+  })
+
+/** The size of a page is known when it is there; that of its records is taken to be as it was. */
+const within = (room: Room, { recordBytes, wanted }: Progress): number =>
+  Math.max(1, Math.min(wanted, room.records, Math.floor(room.bytes / recordBytes)))
+
+const openIterator = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress
+): Effect.Effect<Progress> => {
+  const { env } = context
+  return env.kinesis.getShardIterator(run.stream.id, run.shard.shardId, lane.read).pipe(
+    withTimeout(env, run, "getShardIterator"),
+    Effect.flatMap((token) =>
+      Effect.map(Monotonic.now, (now) => ({
+        ...progress,
+        iterator: Option.some({ token, at: lane.read }),
+        notBefore: Math.max(progress.notBefore, now)
+      }))
+    ),
+    Effect.catchAll((error) => {
+      switch (error.reason) {
+        case "NotFound":
+          return Steps.doubted(context, run, lane, progress, error)
+        case "InvalidArgument":
+          return lane.read._tag === "AfterSequence"
+            ? Steps.doubted(context, run, lane, progress, error)
+            // A moment that is still to come is refused until it is there.
+            : Steps.retry(context, run, progress, error)
+        default:
+          return Steps.retry(context, run, progress, error)
+      }
+    })
+  )
+}
+
+const poll = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  iterator: string
+): Effect.Effect<Progress> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function*() {
+      const { budget, env } = context
+      const reserved = yield* budget.reserve(progress.wanted)
+      const askedAt = yield* Monotonic.now
+      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit: reserved })
+        .pipe(
+          withTimeout(env, run, "getRecords"),
+          restore,
+          Effect.onExit((exit) => exit._tag === "Failure" ? budget.settle(reserved, 0, 0) : Effect.void),
+          Effect.either
+        )
+      if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
+      const { isTaken, page } = yield* take(context, run, lane, reserved, answer.right)
+      const next = paced(context, progress, answer.right, page, askedAt)
+      yield* Steps.answered(context, run, answer.right.millisBehindLatest)
+      // The next iterator is behind what was refused: the same page is asked for again.
+      if (!isTaken) return next
+      if (Option.isSome(answer.right.nextIterator)) {
+        return {
+          ...next,
+          iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }),
+          isEndSeen: false
+        }
+      }
+      const last: Progress = { ...next, iterator: Option.none(), failures: progress.failures }
+      return yield* restore(Steps.atEnd(context, run, lane, last, answer.right.childShards))
+    })
+  )
+
+/** Puts a page into the lane. Where it is refused meanwhile the page is dropped. */
+const take = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  reserved: number,
+  answer: GetRecordsResult
+): Effect.Effect<{ readonly isTaken: boolean; readonly page: Page.Page }> =>
+  Effect.gen(function*() {
+    const { budget, env } = context
+    const { bufferBytes, bufferSize } = env.config
+    // An answer that can't be understood must not keep the room that was reserved for it.
+    const page = yield* Effect.sync(() =>
+      Page.make(run, lane.read, answer, { records: bufferSize, bytes: bufferBytes })
+    ).pipe(
+      Effect.onError(() => budget.settle(reserved, 0, 0))
+    )
+    const isTaken = yield* Steps.push(run, lane.generation, page.slices)
+    yield* isTaken
+      ? budget.settle(reserved, page.records, page.bytes)
+      : budget.settle(reserved, 0, 0)
+    yield* Steps.countRepeats(context, run, page.repeats)
+    if (isTaken && page.records > 0) {
+      yield* context.arrived(run)
+    }
+    return { isTaken, page }
+  })
+
+/** When the next call may be: at once while behind, within the limits of a shard; at the tip after the idle interval. */
+const paced = (
+  context: Steps.ReaderContext,
+  progress: Progress,
+  answer: GetRecordsResult,
+  page: Page.Page,
+  askedAt: number
+): Progress => {
+  const { idleInterval, limit } = context.env.config.polling
+  const isBehind = Option.exists(answer.millisBehindLatest, (millis) => millis > 0)
+  const pace = Math.max(callMillis, Math.ceil(page.bytesRead / bytesPerMilli))
+  return {
+    ...progress,
+    failures: 0,
+    notBefore: askedAt + (isBehind ? pace : Math.max(pace, Duration.toMillis(idleInterval))),
+    recordBytes: page.records === 0 ? progress.recordBytes : page.bytes / page.records,
+    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, page.records * 2))
+  }
+}
+
+const failed = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  lane: Lane.Lane,
+  progress: Progress,
+  error: KinesisError
+): Effect.Effect<Progress> => {
+  const anew: Progress = { ...progress, iterator: Option.none() }
+  switch (error.reason) {
+    case "ExpiredIterator":
+      // The next one stands where reading had got to. Only a second refusal in a row is a fault.
+      return progress.failures === 0
+        ? Effect.succeed({ ...anew, failures: 1 })
+        : Steps.retry(context, run, anew, error)
+    case "NotFound":
+      return Steps.doubted(context, run, lane, anew, error)
+    case "Throttled":
+    case "Timeout":
+      return Steps.retry(context, run, progress, error)
+    default:
+      // An iterator that is no good looks like any other fault to some servers, so a new one is asked for.
+      return Steps.retry(context, run, anew, error)
+  }
+}
+
+const withTimeout =
+  (env: Environment, run: Run.Run, operation: string) =>
+  <A>(call: Effect.Effect<A, KinesisError>): Effect.Effect<A, KinesisError> =>
+    Effect.timeoutFail(call, {
+      duration: env.config.polling.timeout,
+      onTimeout: () =>
+        new KinesisError({
+          reason: "Timeout",
+          operation,
+          stream: run.stream.label,
+          shardId: run.shard.shardId,
+          detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
+        })
+    })
