@@ -50,6 +50,8 @@ const Event: Schema.Schema<Simulation.Event> = Schema.Union(
   event("Split", { ...stream, place: Count }),
   event("Merge", { ...stream, place: Count }),
   event("ExpireIterators", {}),
+  event("EndSubscriptions", { ...stream, broken: Schema.Boolean }),
+  event("DeregisterConsumer", stream),
   event("EmptyPages", { ...stream, count: Count, atEnd: Schema.Boolean }),
   event("Trim", { ...stream, part: Chance }),
   event("Refresh", { ...member, streams: Streams }),
@@ -64,6 +66,7 @@ const sorted = Schema.filter<Schema.Schema<ReadonlyArray<Simulation.Event>>>((ev
 
 const fields = {
   seed: Schema.Int,
+  mode: Schema.Literal("polling", "fanOut"),
   streams: Schema.Array(Schema.Struct({ name: Schema.String, shards: Schema.Int.pipe(Schema.positive()) })),
   startFrom: Schema.Literal("TrimHorizon", "Latest"),
   syncInterval: Millis,

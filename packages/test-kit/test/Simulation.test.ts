@@ -13,6 +13,7 @@ const consumer: Simulation.Consumer = {
 /** Nobody takes the shards of a dead member over while anybody looks. */
 const hopeless: Simulation.Scenario = {
   seed: 1,
+  mode: "polling",
   streams: [{ name: "orders", shards: 1 }],
   startFrom: "TrimHorizon",
   syncInterval: 60_000,
@@ -78,6 +79,8 @@ describe("Simulation", () => {
       Split: true,
       Merge: true,
       ExpireIterators: true,
+      EndSubscriptions: true,
+      DeregisterConsumer: true,
       EmptyPages: true,
       Trim: true,
       Refresh: true,

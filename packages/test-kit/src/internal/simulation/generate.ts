@@ -25,6 +25,8 @@ const weights: Readonly<Record<Kind, number>> = {
   Split: 4,
   Merge: 4,
   ExpireIterators: 3,
+  EndSubscriptions: 4,
+  DeregisterConsumer: 1,
   EmptyPages: 2,
   Trim: 1,
   Refresh: 2,
@@ -121,6 +123,10 @@ export const generate = (seed: number): Scenario => {
         return { _tag: kind, stream: anyStream(), place: between(0, 7) }
       case "ExpireIterators":
         return { _tag: kind }
+      case "EndSubscriptions":
+        return { _tag: kind, stream: anyStream(), broken: happens(0.5) }
+      case "DeregisterConsumer":
+        return { _tag: kind, stream: anyStream() }
       case "EmptyPages":
         return { _tag: kind, stream: anyStream(), count: between(1, 4), atEnd: happens(0.5) }
       case "Trim":
@@ -156,6 +162,7 @@ export const generate = (seed: number): Scenario => {
   for (let count = between(2, 16); count > 0; count--) events.push({ at: between(0, horizon), ...action(anyKind()) })
   return {
     seed,
+    mode: happens(0.4) ? "fanOut" : "polling",
     streams,
     startFrom: happens(0.6) ? "TrimHorizon" : "Latest",
     syncInterval,

@@ -104,6 +104,8 @@ export const start = (
   const { scenario } = context
   const layer = Kinesumer.layer({
     app: "app",
+    mode: scenario.mode,
+    fanOut: { watchdog: "10 seconds" },
     streams: member.spec.streams.map((stream) => ({ stream, startFrom: scenario.startFrom })),
     memberId: member.spec.member,
     syncInterval: scenario.syncInterval,

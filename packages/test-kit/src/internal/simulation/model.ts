@@ -87,6 +87,10 @@ export type Action =
   | { readonly _tag: "Split"; readonly stream: string; readonly place: number }
   | { readonly _tag: "Merge"; readonly stream: string; readonly place: number }
   | { readonly _tag: "ExpireIterators" }
+  /** All subscriptions to the stream end before their time, `broken` with an error. */
+  | { readonly _tag: "EndSubscriptions"; readonly stream: string; readonly broken: boolean }
+  /** Somebody takes the group's consumer away from the stream. */
+  | { readonly _tag: "DeregisterConsumer"; readonly stream: string }
   | { readonly _tag: "EmptyPages"; readonly stream: string; readonly count: number; readonly atEnd: boolean }
   /** The oldest part of what each shard of the stream holds vanishes; closed shards that hold nothing vanish too. */
   | { readonly _tag: "Trim"; readonly stream: string; readonly part: number }
@@ -113,6 +117,7 @@ export type Event = Action & { readonly at: number }
  */
 export interface Scenario {
   readonly seed: number
+  readonly mode: "polling" | "fanOut"
   /** The streams, with their shards at the beginning. */
   readonly streams: ReadonlyArray<{ readonly name: string; readonly shards: number }>
   readonly startFrom: Exclude<StartFrom, object>

@@ -8,6 +8,7 @@ import { KinesisClient } from "@kinesumer/core/KinesisClient"
 import { StateStore } from "@kinesumer/core/StateStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
 import type { Chance } from "./chance.js"
 import type { Process, World } from "./world.js"
 
@@ -54,7 +55,17 @@ export const kinesis = (client: KinesisClient["Type"], carry: Carry): KinesisCli
     describeStream: (...args) => carry(client.describeStream(...args)),
     listShards: (...args) => carry(client.listShards(...args)),
     getShardIterator: (...args) => carry(client.getShardIterator(...args)),
-    getRecords: (...args) => carry(client.getRecords(...args))
+    getRecords: (...args) => carry(client.getRecords(...args)),
+    registerConsumer: (...args) => carry(client.registerConsumer(...args)),
+    describeConsumer: (...args) => carry(client.describeConsumer(...args)),
+    listConsumers: (...args) => carry(client.listConsumers(...args)),
+    deregisterConsumer: (...args) => carry(client.deregisterConsumer(...args)),
+    // Events keep their order on one connection, so each comes after the way of the one before it.
+    subscribeToShard: (...args) =>
+      Stream.fromEffect(carry(Effect.void)).pipe(
+        Stream.flatMap(() => client.subscribeToShard(...args)),
+        Stream.tap(() => carry(Effect.void))
+      )
   })
 
 /** @internal */

@@ -5,6 +5,7 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Faults from "../../Faults.js"
 import * as KinesisFaults from "../../KinesisFaults.js"
 import type { Action, MemberSpec, Trouble } from "./model.js"
@@ -52,10 +53,9 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
     case "Trouble":
       return trouble(stage, action)
     case "FalseEnds":
-      return during(
-        stage,
-        action.millis,
-        stage.faults.add({ on: "getRecords" }, falseEnd(stage))
+      return Effect.zipRight(
+        during(stage, action.millis, stage.faults.add({ on: "getRecords" }, falseEnd(stage))),
+        during(stage, action.millis, stage.faults.add({ on: "subscribeToShard" }, falseLastEvent(stage)))
       )
     case "StaleLists":
       return during(stage, action.millis, stage.faults.add({ on: "listShards" }, Faults.stale))
@@ -93,6 +93,18 @@ export const play = (stage: Stage, action: Action): Effect.Effect<void> => {
       })
     case "ExpireIterators":
       return stage.kinesis.expireIterators
+    case "EndSubscriptions":
+      return Effect.asVoid(
+        stage.kinesis.endSubscriptions({
+          stream: action.stream,
+          ...(action.broken ? { error: "Unavailable" as const } : {})
+        })
+      )
+    case "DeregisterConsumer":
+      return stage.kinesis.client.describeStream({ name: action.stream, arn: Option.none() }).pipe(
+        Effect.flatMap(({ arn }) => stage.kinesis.client.deregisterConsumer(arn, Stages.app)),
+        Effect.ignore
+      )
     case "EmptyPages":
       return Effect.flatMap(
         Effect.orDie(stage.kinesis.shards(action.stream)),
@@ -201,13 +213,13 @@ const trouble = (
     stage.tally.faults++
     return Effect.suspend(() => {
       const links = entries.map(({ link }) => link[service])
-      const before = links.map((link) => link.millis)
       for (const link of links) link.millis = trouble.millis
       return later(
         stage,
         millis,
         Effect.sync(() => {
-          for (const [index, link] of links.entries()) link.millis = before[index] ?? link.millis
+          // Of two that overlap, the one that ends last must not bring the other's slowness back.
+          for (const link of links) link.millis = Stages.usualMillis
         })
       )
     })
@@ -224,11 +236,19 @@ const trouble = (
 }
 
 /** The end of a closed shard, where the list is the second sign of it, is not told too early by any Kinesis. */
-const falseEnd = ({ truth }: Stage) =>
+const isClosed = ({ truth }: Stage, stream: string, shardId: string): boolean =>
+  truth.shards.get(Truth.keyOf(stream, shardId))?.closed === true
+
+const falseEnd = (stage: Stage) =>
   Faults.rewrite<"getRecords">((answer, call) =>
-    truth.shards.get(Truth.keyOf(call.args[0].name, call.args[1]))?.closed === true
-      ? answer
-      : KinesisFaults.falseEnd.rewrite(answer, call)
+    isClosed(stage, call.args[0].name, call.args[1]) ? answer : KinesisFaults.falseEnd.rewrite(answer, call)
+  )
+
+const falseLastEvent = (stage: Stage) =>
+  Faults.rewriteEvents((event, call) =>
+    isClosed(stage, call.args[0].name, call.args[1])
+      ? [event]
+      : [{ ...event, continuation: Option.none(), childShards: [] }]
   )
 
 const actionOf = ({ kind }: Exclude<Trouble, { readonly kind: "slow" }>) => {

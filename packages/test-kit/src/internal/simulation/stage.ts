@@ -78,6 +78,7 @@ export const make = (
     const { elapsed } = world
     const kinesis = yield* TestKinesis.make({
       pageSize: scenario.pageSize,
+      consumerDelay: "2 seconds",
       trimmedPosition: scenario.trimmedPosition
     })
     for (const { name, shards } of scenario.streams) yield* Effect.orDie(kinesis.createStream({ name, shards }))

@@ -3,9 +3,10 @@
  *
  * @internal
  */
-import { KinesisClient } from "@kinesumer/core/KinesisClient"
+import { KinesisClient, type StreamId } from "@kinesumer/core/KinesisClient"
 import { StateStore } from "@kinesumer/core/StateStore"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import type { Journal } from "./journal.js"
 import type { Leases } from "./leases.js"
 import { nameOf } from "./leases.js"
@@ -86,26 +87,35 @@ export const kinesis = (client: KinesisClient["Type"], options: {
   readonly incarnations: ReadonlySet<string>
 }): KinesisClient["Type"] => {
   const { counts, incarnations, journal, leases, memberId, truth } = options
+  const checkReader = (stream: StreamId, shardId: string, does: string) => {
+    const what = `${memberId} ${does} ${stream.name}/${shardId}`
+    const { grants } = leases.of(stream.name, shardId)
+    if (!grants.some(({ owner }) => incarnations.has(owner.incarnation))) {
+      journal.violation("P6", `${what}, of which it never had the lease`)
+    }
+    const shard = truth.shards.get(Truth.keyOf(stream.name, shardId))
+    for (const parent of shard?.parents ?? []) {
+      const isThere = truth.shards.get(Truth.keyOf(stream.name, parent))?.listed === true
+      if (isThere && !leases.isEnded(stream.name, parent)) {
+        journal.violation("P3", `${what}, although the end of its parent ${parent} is not committed`)
+      }
+    }
+  }
   return KinesisClient.of({
     ...client,
     describeStream: (stream) => counted(counts, "describeStream", client.describeStream(stream)),
     listShards: (stream, token) => counted(counts, "listShards", client.listShards(stream, token)),
     getShardIterator: (stream, shardId, position) =>
       Effect.suspend(() => {
-        const what = `${memberId} asked for an iterator of ${stream.name}/${shardId}`
-        const { grants } = leases.of(stream.name, shardId)
-        if (!grants.some(({ owner }) => incarnations.has(owner.incarnation))) {
-          journal.violation("P6", `${what}, of which it never had the lease`)
-        }
-        const shard = truth.shards.get(Truth.keyOf(stream.name, shardId))
-        for (const parent of shard?.parents ?? []) {
-          const isThere = truth.shards.get(Truth.keyOf(stream.name, parent))?.listed === true
-          if (isThere && !leases.isEnded(stream.name, parent)) {
-            journal.violation("P3", `${what}, although the end of its parent ${parent} is not committed`)
-          }
-        }
+        checkReader(stream, shardId, "asked for an iterator of")
         return counted(counts, "getShardIterator", client.getShardIterator(stream, shardId, position))
       }),
-    getRecords: (stream, shardId, request) => counted(counts, "getRecords", client.getRecords(stream, shardId, request))
+    getRecords: (stream, shardId, request) =>
+      counted(counts, "getRecords", client.getRecords(stream, shardId, request)),
+    subscribeToShard: (stream, shardId, request) =>
+      Stream.suspend(() => {
+        checkReader(stream, shardId, "subscribed to")
+        return client.subscribeToShard(stream, shardId, request)
+      })
   })
 }
