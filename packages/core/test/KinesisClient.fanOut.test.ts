@@ -95,6 +95,35 @@ describe("consumers", () => {
       assert.strictEqual((yield* Effect.flip(client.describeConsumer(streamArn, "reader"))).reason, "Throttled")
     }))
 
+  it.scopedLive("are not supported by a server that does not know them", () =>
+    Effect.gen(function*() {
+      const answers: ReadonlyArray<(response: ServerResponse) => void> = [
+        Stub.failure("UnknownOperationException", 400),
+        Stub.failure("UnknownOperationException", 404),
+        (response) =>
+          response.writeHead(404, { "content-type": "application/xml" }).end("<UnknownOperationException/>\n"),
+        (response) => response.writeHead(404).end(),
+        Stub.failure("InternalFailure", 501)
+      ]
+      for (const answer of answers) {
+        const { client } = yield* against(answer)
+        const errors = yield* Effect.all([
+          Effect.flip(client.describeConsumer(streamArn, "reader")),
+          Effect.flip(client.registerConsumer(streamArn, "reader")),
+          Effect.flip(client.listConsumers(streamArn, Option.none())),
+          Effect.flip(client.deregisterConsumer(streamArn, "reader")),
+          Effect.flip(Stream.runDrain(
+            client.subscribeToShard(orders, shardId, { consumerArn, position: Position.trimHorizon })
+          ))
+        ])
+        for (const error of errors) {
+          assert.strictEqual(error.reason, "Unsupported", error.message)
+          assert.isFalse(error.retryable)
+          assert.include(error.message, "read with mode \"polling\"")
+        }
+      }
+    }))
+
   it.scopedLive("without an identity are refused", () =>
     Effect.gen(function*() {
       const { client } = yield* against((response) =>

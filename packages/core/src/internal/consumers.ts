@@ -87,44 +87,59 @@ const afterLook = (known: Known, exit: Exit.Exit<ConsumerDescription, KinesisErr
   result: Exit.map(exit, ({ arn }) => arn)
 })
 
+/** One search for the consumer of a stream. */
+interface Search {
+  readonly env: Env
+  readonly stream: Streams.StreamState
+  /** What it came to so far, in words. */
+  readonly state: Ref.Ref<string>
+}
+
 /** Looks until there is an ACTIVE consumer, which is not older than the newest one that was seen before. */
-const find = (env: Env, stream: Streams.StreamState, newestBefore: number) =>
+const find = (
+  env: Env,
+  stream: Streams.StreamState,
+  newestBefore: number
+): Effect.Effect<ConsumerDescription, KinesisError> =>
   Effect.gen(function*() {
-    const state = yield* Ref.make("was not found out yet")
-    const search = Effect.gen(function*() {
-      let newest = newestBefore
-      let failures = 0
-      for (let attempt = 1;; attempt++) {
-        const found = yield* Effect.either(findOrRegister(env, stream))
-        const delay = yield* Backoff.delay(attempt, backoff)
-        if (Either.isRight(found)) {
-          failures = 0
-          const { createdAt, status } = found.right
-          const isNew = createdAt.epochMillis >= newest
-          if (isNew && status === "ACTIVE") return found.right
-          newest = Math.max(newest, createdAt.epochMillis)
-          yield* Ref.set(state, isNew ? `was ${status}` : "was shown as it had been before it was registered anew")
-        } else {
-          if (!isPassing(found.left)) return yield* found.left
-          yield* Ref.set(state, `could not be asked for (${found.left.message})`)
-          yield* tell(env, stream, found.left, ++failures, delay)
-        }
-        yield* Effect.sleep(delay)
-      }
-    })
-    const found = yield* Effect.timeoutOption(search, env.config.fanOut.registerTimeout)
+    const state = yield* Ref.make("was not found out")
+    const found = yield* Effect.timeoutOption(
+      look({ env, stream, state }, newestBefore),
+      env.config.fanOut.registerTimeout
+    )
     return yield* Option.match(found, {
       onNone: () => Effect.flatMap(Ref.get(state), (last) => timedOut(env, stream, last)),
       onSome: Effect.succeed
     })
   })
 
+const look = (search: Search, newestBefore: number): Effect.Effect<ConsumerDescription, KinesisError> =>
+  Effect.gen(function*() {
+    let newest = newestBefore
+    let failures = 0
+    for (let attempt = 1;; attempt++) {
+      const found = yield* Effect.either(findOrRegister(search))
+      if (Either.isRight(found)) {
+        failures = 0
+        const { createdAt, status } = found.right
+        const isCurrent = createdAt.epochMillis >= newest
+        if (isCurrent && status === "ACTIVE") return found.right
+        newest = Math.max(newest, createdAt.epochMillis)
+        yield* Ref.set(search.state, isCurrent ? `was ${status}` : "was shown as it had been before it was made anew")
+        yield* Effect.sleep(yield* Backoff.delay(attempt, backoff))
+      } else {
+        if (!isPassing(found.left)) return yield* found.left
+        yield* backOff(search, found.left, ++failures)
+      }
+    }
+  })
+
 /** What there is now, in whatever state. */
-const findOrRegister = (env: Env, stream: Streams.StreamState): Effect.Effect<ConsumerDescription, KinesisError> => {
-  const { config: { fanOut: { consumerName } }, kinesis } = env
+const findOrRegister = (search: Search): Effect.Effect<ConsumerDescription, KinesisError> => {
+  const { env: { config: { fanOut: { consumerName } }, kinesis }, stream } = search
   const register = kinesis.registerConsumer(stream.arn, consumerName).pipe(
     Effect.tap(Effect.logInfo(`Registered the consumer "${consumerName}" of ${stream.label}`)),
-    Effect.catchIf(({ reason }) => reason === "LimitExceeded", (refusal) => findAmongAll(env, stream, refusal))
+    Effect.catchIf(({ reason }) => reason === "LimitExceeded", (refusal) => findAmongAll(search, refusal))
   )
   return Effect.catchIf(
     kinesis.describeConsumer(stream.arn, consumerName),
@@ -134,11 +149,8 @@ const findOrRegister = (env: Env, stream: Streams.StreamState): Effect.Effect<Co
 }
 
 /** The stream has all the consumers that it may have: ours may be one of them by now. Else they are told by name. */
-const findAmongAll = (
-  { config: { fanOut: { consumerName } }, kinesis }: Env,
-  stream: Streams.StreamState,
-  refusal: KinesisError
-): Effect.Effect<ConsumerDescription, KinesisError> => {
+const findAmongAll = (search: Search, refusal: KinesisError): Effect.Effect<ConsumerDescription, KinesisError> => {
+  const { env: { config: { fanOut: { consumerName } } }, stream } = search
   const full = (which: string) =>
     new KinesisError({
       reason: "LimitExceeded",
@@ -148,7 +160,7 @@ const findAmongAll = (
         `Deregister one that nobody uses, ask AWS for a higher limit, or read with mode "polling"`,
       cause: refusal
     })
-  return listAll(kinesis, stream.arn).pipe(
+  return listAll(search).pipe(
     Effect.catchIf((error) => !isPassing(error), (error) => full(`, which could not be listed (${error.message})`)),
     Effect.flatMap((consumers) =>
       Option.match(Arr.findFirst(consumers, ({ name }) => name === consumerName), {
@@ -159,17 +171,23 @@ const findAmongAll = (
   )
 }
 
-const listAll = (
-  kinesis: Env["kinesis"],
-  streamArn: string
-): Effect.Effect<ReadonlyArray<ConsumerDescription>, KinesisError> => {
+const listAll = (search: Search): Effect.Effect<ReadonlyArray<ConsumerDescription>, KinesisError> => {
+  const { env: { kinesis }, stream } = search
   const pages = (
     token: Option.Option<string>,
-    consumers: ReadonlyArray<ConsumerDescription>
+    consumers: ReadonlyArray<ConsumerDescription>,
+    attempt = 1
   ): Effect.Effect<ReadonlyArray<ConsumerDescription>, KinesisError> =>
-    Effect.flatMap(kinesis.listConsumers(streamArn, token), (page) => {
-      const all = Arr.appendAll(consumers, page.consumers)
-      return Option.isSome(page.nextToken) ? pages(page.nextToken, all) : Effect.succeed(all)
+    Effect.matchEffect(kinesis.listConsumers(stream.arn, token), {
+      // A long list takes more calls than a second may have: it goes on where it stands.
+      onFailure: (error) =>
+        error.retryable
+          ? Effect.zipRight(backOff(search, error, attempt), pages(token, consumers, attempt + 1))
+          : Effect.fail(error),
+      onSuccess: (page) => {
+        const all = Arr.appendAll(consumers, page.consumers)
+        return Option.isSome(page.nextToken) ? pages(page.nextToken, all) : Effect.succeed(all)
+      }
     })
   return pages(Option.none(), [])
 }
@@ -177,16 +195,13 @@ const listAll = (
 /** A list whose token has expired is begun anew. */
 const isPassing = (error: KinesisError): boolean => error.retryable || error.reason === "ExpiredToken"
 
-const tell = (
-  env: Env,
-  stream: Streams.StreamState,
-  error: KinesisError,
-  attempt: number,
-  delay: Duration.Duration
-): Effect.Effect<void> =>
-  Effect.zipRight(
-    env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason }),
-    env.emit(KinesumerEvent.Retrying({
+/** Tells that a call is tried again, and waits until then. */
+const backOff = ({ env, state, stream }: Search, error: KinesisError, attempt: number): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const delay = yield* Backoff.delay(attempt, backoff)
+    yield* Ref.set(state, `could not be asked for (${error.message})`)
+    yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
+    yield* env.emit(KinesumerEvent.Retrying({
       operation: error.operation,
       stream: stream.label,
       shardId: undefined,
@@ -194,7 +209,8 @@ const tell = (
       delay,
       error
     }))
-  )
+    yield* Effect.sleep(delay)
+  })
 
 const timedOut = ({ config: { fanOut } }: Env, stream: Streams.StreamState, state: string) =>
   new KinesisError({

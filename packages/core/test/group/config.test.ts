@@ -1,8 +1,8 @@
 /** Wrong configuration is refused by name, before anything is registered. */
 import { assert, describe, it } from "@effect/vitest"
-import { KinesisClient, Kinesumer, type KinesumerConfig, KinesumerError, StateStore } from "@kinesumer/core"
+import { KinesisClient, Kinesumer, KinesumerConfig, KinesumerError, StateStore } from "@kinesumer/core"
 import { TestKinesis } from "@kinesumer/test-kit"
-import { Config, ConfigProvider, Effect, Layer, Option } from "effect"
+import { Config, ConfigProvider, Duration, Effect, Layer, Option } from "effect"
 import { member, until, world } from "./support.js"
 
 const refused = (options: Partial<KinesumerConfig.KinesumerOptions>) =>
@@ -35,7 +35,14 @@ const wrong: ReadonlyArray<readonly [field: string, options: Partial<KinesumerCo
   ["commit.timeout", { commit: { timeout: "nonsense" as "1 seconds" } }],
   ["polling.limit", { polling: { limit: 10_001 } }],
   ["polling.limit", { polling: { limit: 0 } }],
-  ["polling.idleInterval", { polling: { idleInterval: "100 millis" } }]
+  ["polling.idleInterval", { polling: { idleInterval: "100 millis" } }],
+  ["fanOut.consumerName", { mode: "fanOut", app: "an app" }],
+  ["fanOut.consumerName", { mode: "fanOut", app: "x".repeat(129) }],
+  ["fanOut.consumerName", { mode: "fanOut", fanOut: { consumerName: "" } }],
+  ["fanOut.consumerName", { fanOut: { consumerName: "a/b" } }],
+  ["fanOut.watchdog", { fanOut: { watchdog: "999 millis" } }],
+  ["fanOut.registerTimeout", { fanOut: { registerTimeout: Infinity } }],
+  ["fanOut.registerTimeout", { fanOut: { registerTimeout: 0 } }]
 ]
 
 describe("wrong configuration", () => {
@@ -51,9 +58,19 @@ describe("wrong configuration", () => {
 
   it.scoped("a mode that does not exist", () =>
     Effect.gen(function*() {
-      const mode = JSON.parse("\"fanOut\"") as "polling"
+      const mode = JSON.parse("\"push\"") as "polling"
       const error = yield* refused({ mode })
-      assert.strictEqual(error.message, "mode is \"fanOut\", but it must be \"polling\"")
+      assert.strictEqual(error.message, "mode is \"push\", but it must be \"polling\" or \"fanOut\"")
+    }))
+
+  it.scoped("an app that cannot be the name of a consumer is told what to do", () =>
+    Effect.gen(function*() {
+      const error = yield* refused({ mode: "fanOut", app: "the orders" })
+      assert.strictEqual(
+        error.message,
+        "fanOut.consumerName is \"the orders\", but it must be 1 to 128 letters, digits, _ . or -. " +
+          "It defaults to app, which is no such name: give the consumer one of its own"
+      )
     }))
 
   it.scoped("an ARN of another region than the client's names both", () =>
@@ -89,6 +106,34 @@ describe("wrong configuration", () => {
       const before = yield* m.service.assignment
       for (const streams of [[], ["nowhere"], ["no spaces"]]) yield* Effect.flip(m.service.refresh(streams))
       assert.deepStrictEqual(yield* m.service.assignment, before)
+    }))
+})
+
+describe("fanOut", () => {
+  const checked = (options: Partial<KinesumerConfig.KinesumerOptions>) =>
+    KinesumerConfig.make({ app: "an app", streams: ["orders"], ...options })
+
+  it.effect("has defaults, in both modes", () =>
+    Effect.gen(function*() {
+      const { fanOut, mode } = yield* checked({})
+      assert.strictEqual(mode, "polling")
+      // Whatever the app is called: the name is not used.
+      assert.strictEqual(fanOut.consumerName, "an app")
+      assert.deepStrictEqual(fanOut.watchdog, Duration.seconds(30))
+      assert.deepStrictEqual(fanOut.registerTimeout, Duration.minutes(2))
+      assert.strictEqual((yield* checked({ mode: "fanOut", app: "an.app" })).fanOut.consumerName, "an.app")
+    }))
+
+  it.effect("takes a name for the consumer beside any app", () =>
+    Effect.gen(function*() {
+      const { fanOut, mode } = yield* checked({
+        mode: "fanOut",
+        fanOut: { consumerName: "x".repeat(128), watchdog: "1 second", registerTimeout: "5 minutes" }
+      })
+      assert.strictEqual(mode, "fanOut")
+      assert.strictEqual(fanOut.consumerName.length, 128)
+      assert.deepStrictEqual(fanOut.watchdog, Duration.seconds(1))
+      assert.deepStrictEqual(fanOut.registerTimeout, Duration.minutes(5))
     }))
 })
 

@@ -48,6 +48,7 @@ const byName: Readonly<Partial<Record<KinesisErrorReason, ReadonlyArray<string>>
     "KMSNotFoundException",
     "KMSOptInRequired"
   ],
+  Unsupported: ["UnknownOperationException", "InvalidAction"],
   Unknown: ["Error", "TypeError", "DryRunOperationException", "SerializationException"]
 }
 
@@ -78,6 +79,8 @@ const causes: ReadonlyArray<readonly [what: string, cause: unknown, reason: Kine
   ["an unknown name with status 429", answered("UnknownError", 429), "Throttled"],
   ["an unknown name with status 403", answered("UnknownError", 403), "AccessDenied"],
   ["an unknown name with status 400", answered("UnknownError", 400), "Unknown"],
+  ["an unknown name with status 404", answered("UnknownError", 404), "Unknown"],
+  ["what is not built yet", answered("InternalFailure", 501), "Unsupported"],
   ["a name counts more than a status", answered("ValidationException", 500), "InvalidArgument"],
   ["an error marked as throttling", named("Other", { $retryable: { throttling: true } }), "Throttled"],
   ["a gateway's page", named("SyntaxError", { $response: { statusCode: 502 } }), "Unavailable"],
@@ -154,6 +157,33 @@ describe("the error of a failed call", () => {
     assert.include(detail(new Error("Region is missing")), "AWS_REGION")
     assert.include(detail(named("CredentialsProviderError")), "Give KinesisClient.layer credentials")
     assert.include(detail(named("ResourceNotFoundException")), "Check the name or ARN, the region and the account")
+  })
+
+  const fanOut = ["registerConsumer", "describeConsumer", "listConsumers", "deregisterConsumer", "subscribeToShard"]
+  for (const operation of fanOut) {
+    it(`${operation} is not there: an endpoint without enhanced fan-out`, () => {
+      const causes = [
+        answered("UnknownOperationException", 400),
+        answered("UnknownError", 404),
+        named("SyntaxError", { $response: { statusCode: 404 } }),
+        answered("InternalFailure", 501)
+      ]
+      for (const cause of causes) {
+        const error = KinesisErrors.fromCause({ ...where, operation }, cause)
+        assert.strictEqual(error.reason, "Unsupported")
+        assert.isFalse(error.retryable)
+        assert.include(error.detail, "read with mode \"polling\"")
+      }
+      const missing = answered("ResourceNotFoundException", 404)
+      assert.strictEqual(KinesisErrors.fromCause({ ...where, operation }, missing).reason, "NotFound")
+    })
+  }
+
+  it("another operation that is not there does not send anybody to polling", () => {
+    const error = KinesisErrors.fromCause(where, answered("UnknownOperationException", 400))
+    assert.strictEqual(error.reason, "Unsupported")
+    assert.include(error.detail, "Check the endpoint")
+    assert.notInclude(error.detail, "polling")
   })
 
   it("makes the best of what is no error", () => {
