@@ -119,11 +119,11 @@ export const mutations: ReadonlyArray<Mutation> = [
   {
     name: "rewind to the checkpoint on an expired iterator",
     breaks: "The next iterator is opened at the checkpoint, and not where reading had got to.",
-    file: "internal/reader.js",
+    file: "internal/pollingReader.js",
     changes: [{
       text: "? Effect.succeed({ ...anew, failures: 1 })",
       replacement: `? Effect.as(
-                    resetLane(context, run, (current) => ({ ...current, read: current.committed })),
+                    run.lane.modify((current) => [undefined, { ...current, read: current.committed }]),
                     { ...anew, failures: 1 }
                 )`
     }]
@@ -154,7 +154,7 @@ export const mutations: ReadonlyArray<Mutation> = [
   {
     name: "an end believed at its first sign",
     breaks: "A page without a next iterator ends the shard, whatever the list says.",
-    file: "internal/reader.js",
+    file: "internal/readerSteps.js",
     changes: [{
       text: `    if (children.length > 0)
         return`,
@@ -185,6 +185,10 @@ export const mutations: ReadonlyArray<Mutation> = [
       {
         text: "Math.max(1, Math.min(wanted, Math.ceil((bounds.records - records) / part)))",
         replacement: "wanted"
+      },
+      {
+        text: "records === 0 || (records + room.records <= bounds.records && bytes + room.bytes <= bounds.bytes)",
+        replacement: "true"
       }
     ]
   },
@@ -252,5 +256,33 @@ export const mutations: ReadonlyArray<Mutation> = [
         "children.filter(({ parents }) => parents.every((parent) => known.some(({ shardId }) => shardId === parent)))",
       replacement: "children"
     }]
+  },
+  {
+    name: "a dropped event counts as received",
+    breaks: "A subscription is renewed behind an event that found its shard elsewhere, and that nobody read.",
+    file: "internal/fanOutReader.js",
+    changes: [{
+      text: `            if (Option.isNone(to))
+                return progress;
+`,
+      replacement: `            if (Option.isNone(to)) {
+                const { read } = yield* Ref.get(run.lane);
+                const from = Option.match(event.continuation, { onNone: () => read, onSome: (last) => Position.afterSequence(last) });
+                return { ...progress, continuation: Option.some({ at: read, from }) };
+            }
+`
+    }]
+  },
+  {
+    name: "a silent subscription is waited for",
+    breaks: "A connection that is dead without a word keeps its shard for good.",
+    file: "internal/fanOutReader.js",
+    changes: [{ text: "duration: env.config.fanOut.watchdog,", replacement: "duration: \"1 day\"," }]
+  },
+  {
+    name: "a consumer that vanished is not missed",
+    breaks: "The group goes on asking for a consumer that was deregistered.",
+    file: "internal/consumers.js",
+    changes: [{ text: "renew: ask }", replacement: "renew: (_, arn) => Effect.succeed(arn) }" }]
   }
 ]
