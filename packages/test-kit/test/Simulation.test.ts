@@ -14,6 +14,7 @@ const consumer: Simulation.Consumer = {
 const hopeless: Simulation.Scenario = {
   seed: 1,
   mode: "polling",
+  latency: 20,
   streams: [{ name: "orders", shards: 1 }],
   startFrom: "TrimHorizon",
   syncInterval: 60_000,

@@ -83,7 +83,7 @@ export const generate = (seed: number): Scenario => {
   const action = (kind: Kind): Action => {
     switch (kind) {
       case "Put":
-        return { _tag: kind, stream: anyStream(), count: between(1, 12), bytes: pick([1, 10, 10, 2000]) }
+        return { _tag: kind, stream: anyStream(), count: happens(0.1) ? 60 : between(1, 12), bytes: pick([1, 10, 10, 2000]) }
       case "Join":
         return { _tag: kind, ...spec(anyName()) }
       case "Leave":
@@ -174,6 +174,7 @@ export const generate = (seed: number): Scenario => {
     limit: pick([2, 10, 1000]),
     trimmedPosition: pick(["horizon", "refuse"]),
     pageSize: pick([1, 3, 1000]),
+    latency: pick([20, 20, 300]),
     events: events.sort((one, other) => one.at - other.at)
   }
 }

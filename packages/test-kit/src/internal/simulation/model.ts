@@ -131,6 +131,8 @@ export interface Scenario {
   /** What a position whose record has vanished is to Kinesis. */
   readonly trimmedPosition: "horizon" | "refuse"
   readonly pageSize: number
+  /** The longest that a request takes on its way, and an answer on its way back, in milliseconds. */
+  readonly latency: number
   /** Sorted by their moments. */
   readonly events: ReadonlyArray<Event>
 }

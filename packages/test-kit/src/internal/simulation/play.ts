@@ -219,7 +219,7 @@ const trouble = (
         millis,
         Effect.sync(() => {
           // Of two that overlap, the one that ends last must not bring the other's slowness back.
-          for (const link of links) link.millis = Stages.usualMillis
+          for (const link of links) link.millis = stage.scenario.latency
         })
       )
     })

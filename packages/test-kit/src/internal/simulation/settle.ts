@@ -50,8 +50,8 @@ const heal = (stage: Stage): Effect.Effect<void> =>
     stage.isSettling = true
     yield* stage.faults.healAll
     for (const { link, member } of stage.members) {
-      link.kinesis.millis = Stages.usualMillis
-      link.store.millis = Stages.usualMillis
+      link.kinesis.millis = stage.scenario.latency
+      link.store.millis = stage.scenario.latency
       member.mood.handleMillis = 0
       member.mood.failures = 0
       member.mood.stuckUntil = 0

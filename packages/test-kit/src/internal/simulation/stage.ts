@@ -62,9 +62,6 @@ export interface Tally {
 }
 
 /** @internal */
-export const usualMillis = 20
-
-/** @internal */
 export const app = "app"
 
 /** @internal */
@@ -123,7 +120,7 @@ export const make = (
           const number = members.length
           const process = world.process(`${spec.member}#${number}`, { wallClockSkew: spec.wallClockSkew })
           const member = yield* Member.make(spec, process)
-          const link: Link = { store: { millis: usualMillis }, kinesis: { millis: usualMillis } }
+          const link: Link = { store: { millis: scenario.latency }, kinesis: { millis: scenario.latency } }
           const label = labelOf(spec.member, number)
           const networked = Network.stateStore(store, carrying(link.store))
           const fiber = yield* Member.start(
