@@ -70,7 +70,7 @@ export const make = (options: {
         if (known?.version !== listing.list.version) yield* options.changed
         return listing
       }).pipe(
-        Effect.timeoutFail({ duration: env.config.polling.timeout, onTimeout: () => timedOut(env, stream) }),
+        Effect.timeoutFail({ duration: env.timeouts.sync, onTimeout: () => timedOut(env, stream) }),
         Effect.tap(Ref.update(missing, without(stream.key))),
         Effect.tapErrorTag("KinesisError", (error) =>
           error.reason === "NotFound"
@@ -166,7 +166,9 @@ const timedOut = (env: Environment, stream: StreamState) =>
     reason: "Timeout",
     operation: "listShards",
     stream: stream.label,
-    detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
+    detail: `the pages were not read and stored within ${
+      Duration.format(Duration.millis(env.timeouts.sync))
+    } (four times livenessTimeout)`
   })
 
 /** Whose turn it is, as a place among the live members. */
