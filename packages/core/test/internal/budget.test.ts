@@ -68,4 +68,86 @@ describe("budget", () => {
       for (const _ of [1, 2, 3]) yield* Effect.zipRight(budget.release(1, 0), Effect.yieldNow())
       assert.deepStrictEqual(Chunk.toReadonlyArray(yield* Ref.get(order)), [1, 2, 3])
     }))
+
+  /** Takes in the background, and notes that it has. */
+  const taking = (budget: Budget.Budget, taken: Ref.Ref<Chunk.Chunk<string>>, name: string, room: Budget.Room) =>
+    Effect.zipLeft(
+      Effect.fork(Effect.zipRight(budget.take(room), Ref.update(taken, Chunk.append(name)))),
+      Effect.yieldNow()
+    )
+
+  const noted = (taken: Ref.Ref<Chunk.Chunk<string>>) => Effect.map(Ref.get(taken), Chunk.join(","))
+
+  it.effect("takes in the order of asking: a small one does not pass a large one that waits", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 10, bytes: 100 })
+      const taken = yield* Ref.make(Chunk.empty<string>())
+      yield* taking(budget, taken, "first", { records: 6, bytes: 60 })
+      yield* taking(budget, taken, "records", { records: 5, bytes: 1 })
+      yield* taking(budget, taken, "bytes", { records: 1, bytes: 99 })
+      yield* taking(budget, taken, "small", { records: 1, bytes: 1 })
+      assert.strictEqual(yield* noted(taken), "first")
+      yield* Effect.zipRight(budget.release(6, 60), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "first,records,bytes")
+      assert.deepStrictEqual(yield* budget.used, { records: 6, bytes: 100 })
+      yield* Effect.zipRight(budget.release(5, 1), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "first,records,bytes,small")
+    }))
+
+  it.effect("what is larger than the bounds fits into the empty buffer, and nothing beside it", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 10, bytes: 100 })
+      const taken = yield* Ref.make(Chunk.empty<string>())
+      yield* taking(budget, taken, "first", { records: 1, bytes: 1 })
+      yield* taking(budget, taken, "large", { records: 1, bytes: 500 })
+      assert.strictEqual(yield* noted(taken), "first")
+      yield* Effect.zipRight(budget.release(1, 1), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "first,large")
+      yield* taking(budget, taken, "small", { records: 1, bytes: 1 })
+      assert.strictEqual(yield* noted(taken), "first,large")
+      yield* Effect.zipRight(budget.release(1, 500), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "first,large,small")
+      assert.deepStrictEqual(yield* budget.used, { records: 1, bytes: 1 })
+    }))
+
+  it.effect("interrupted, it gives back what it was granted, and its place to the next", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 10, bytes: 100 })
+      const taken = yield* Ref.make(Chunk.empty<string>())
+      yield* budget.take({ records: 10, bytes: 10 })
+      const waiting = yield* taking(budget, taken, "waiting", { records: 10, bytes: 10 })
+      const granted = yield* taking(budget, taken, "granted", { records: 10, bytes: 10 })
+      yield* taking(budget, taken, "last", { records: 1, bytes: 1 })
+      yield* Fiber.interrupt(waiting)
+      // Granted with the release, and interrupted before it goes on.
+      yield* budget.release(10, 10)
+      yield* Fiber.interrupt(granted)
+      yield* Effect.yieldNow()
+      assert.strictEqual(yield* noted(taken), "last")
+      assert.deepStrictEqual(yield* budget.used, { records: 1, bytes: 1 })
+    }))
+
+  it.effect("can be interrupted where its caller can't", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 1, bytes: 100 })
+      yield* budget.take({ records: 1, bytes: 1 })
+      const waiting = yield* Effect.fork(Effect.uninterruptible(budget.take({ records: 1, bytes: 1 })))
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(waiting)
+      yield* budget.release(1, 1)
+      assert.deepStrictEqual(yield* budget.used, { records: 0, bytes: 0 })
+    }))
+
+  it.effect("reservations of pages and what is taken count as one", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 8, bytes: 100 })
+      const taken = yield* Ref.make(Chunk.empty<string>())
+      const reserved = yield* budget.reserve(8)
+      yield* taking(budget, taken, "all", { records: 8, bytes: 8 })
+      yield* Effect.zipRight(budget.settle(reserved, 1, 1), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "")
+      yield* Effect.zipRight(budget.release(1, 1), Effect.yieldNow())
+      assert.strictEqual(yield* noted(taken), "all")
+      assert.deepStrictEqual(yield* budget.used, { records: 8, bytes: 8 })
+    }))
 })

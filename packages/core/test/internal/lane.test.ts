@@ -162,4 +162,41 @@ describe("lane", () => {
     lane = Lane.mark(lane, { from: at(2), to: at(3) })
     assert.deepStrictEqual(Lane.toCommit(lane), Option.some(at(5)))
   })
+
+  it("stops for good: what waits is dropped, what is on its way is refused, and marks of what was delivered count", () => {
+    const read = Option.getOrThrow(Lane.push(Lane.make(at(0)), 0, [slice(0, 2), slice(2, 5)]))
+    const [, delivered] = Lane.pull(read)
+    const stopped = Lane.stop(delivered)
+    assert.strictEqual(stopped.ending, "Stopped")
+    assert.deepStrictEqual(stopped.waiting, [])
+    assert.strictEqual(stopped.waitingRecords, 0)
+    assert.strictEqual(stopped.waitingBytes, 0)
+    assert.deepStrictEqual(stopped.cursor, at(2))
+    assert.isTrue(Option.isNone(Lane.push(stopped, delivered.generation, [slice(5, 6)])))
+    assert.deepStrictEqual(Lane.end(stopped, delivered.generation).ending, "Stopped")
+    const marked = Lane.mark(stopped, { from: at(0), to: at(2) })
+    assert.isTrue(Lane.isSettled(marked))
+    assert.isFalse(Lane.isFinished(marked))
+    assert.deepStrictEqual(Lane.toCommit(marked), Option.some(at(2)))
+    for (const change of [Lane.rewind, Lane.drop, Lane.refuse, Lane.stop]) {
+      assert.strictEqual(change(stopped).ending, "Stopped")
+      assert.strictEqual(change(marked).ending, "Stopped")
+    }
+  })
+
+  it("an end that waits for marks alone stays one when it stops, and one that waits for delivery does not", () => {
+    const read = Option.getOrThrow(Lane.push(Lane.make(at(0)), 0, [slice(0, 2), slice(2, 5)]))
+    const ended = Lane.end(read, read.generation)
+    assert.strictEqual(Lane.stop(ended).ending, "Stopped")
+    const [, half] = Lane.pull(ended)
+    const [, delivered] = Lane.pull(half)
+    const stopped = Lane.stop(delivered)
+    assert.strictEqual(stopped.ending, "Read")
+    assert.deepStrictEqual(
+      Lane.toCommit(Lane.mark(stopped, { from: at(0), to: at(5) })),
+      Option.some(Position.shardEnd)
+    )
+    // A handler that fails after that gives its records back: there is an end no more, and nothing more is read.
+    assert.deepStrictEqual(Lane.toCommit(Lane.rewind(stopped)), Option.none())
+  })
 })
