@@ -23,7 +23,7 @@ import type { SubscriptionEvent } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
-import { releaseSlices } from "./budget.js"
+import * as Budget from "./budget.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
 import * as Page from "./page.js"
@@ -200,33 +200,37 @@ const put = (
   event: SubscriptionEvent
 ): Effect.Effect<Option.Option<Position.Position>> =>
   Effect.gen(function*() {
-    if (event.records.length === 0) return Option.some(at)
-    const { bufferBytes, bufferSize } = context.env.config
-    const { room } = yield* Steps.awaitRoom(context, run, recordsAhead)
-    const page = Page.make(run, at, event, {
-      records: Math.min(bufferSize, room.records),
-      bytes: Math.min(bufferBytes, room.bytes)
-    })
-    yield* Steps.countRepeats(context, run, page.repeats)
-    for (const slice of page.slices) {
-      if (!(yield* putSlice(context, run, slice))) return Option.none()
+    const records = Page.fresh(at, event)
+    yield* Steps.countRepeats(context, run, event.records.length - records.length)
+    let from = at
+    for (let start = 0; start < records.length;) {
+      const slice = yield* putSlice(context, run, from, (most) => Page.cut(run, from, records, start, event, most))
+      if (Option.isNone(slice)) return Option.none()
+      from = slice.value.to
+      start += slice.value.records.length
     }
-    return Option.some(page.to)
+    return Option.some(from)
   })
 
-/** Whether the slice is in the lane. It is not where reading has to go on elsewhere. */
-const putSlice = (context: Steps.ReaderContext, run: Run.Run, slice: Lane.Slice): Effect.Effect<boolean> =>
+/** Puts a slice into the lane, as large as there is room then. There is none where reading has to go on elsewhere. */
+const putSlice = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  from: Position.Position,
+  cut: (most: Budget.Room) => Page.RunSlice
+): Effect.Effect<Option.Option<Page.RunSlice>> =>
   Effect.gen(function*() {
-    const { budget } = context
-    const { lane } = yield* Steps.awaitRoom(context, run, recordsAhead)
-    if (!isAt(lane, slice.from)) return false
+    const { budget, env: { config: { bufferBytes, bufferSize } } } = context
+    const { lane, room } = yield* Steps.awaitRoom(context, run, recordsAhead)
+    if (!isAt(lane, from)) return Option.none()
+    const slice = cut({ records: Math.min(bufferSize, room.records), bytes: Math.min(bufferBytes, room.bytes) })
     const isPut = yield* Effect.uninterruptible(Effect.gen(function*() {
       yield* budget.take({ records: slice.records.length, bytes: slice.bytes })
       const isPushed = yield* Steps.push(run, lane.generation, [slice])
-      yield* isPushed ? context.arrived(run) : releaseSlices(budget, [slice])
+      yield* isPushed ? context.arrived(run) : Budget.releaseSlices(budget, [slice])
       return isPushed
     }))
-    return isPut || (yield* putSlice(context, run, slice))
+    return isPut ? Option.some(slice) : yield* putSlice(context, run, from, cut)
   })
 
 const failed = (

@@ -32,27 +32,44 @@ type Answer = Pick<GetRecordsResult, "records" | "millisBehindLatest">
 
 /** `most` is what a slice may hold. A record that is larger is one by itself. */
 export const make = (run: Run, read: Position.Position, answer: Answer, most: Room): Page => {
-  const fresh = inOrder(answer.records).filter(isAfter(read))
-  const size = Math.min(sliceRecords, most.records)
-  const behind = Option.getOrUndefined(answer.millisBehindLatest)
+  const records = fresh(read, answer)
   const slices: Array<RunSlice> = []
   let from = read
-  for (let start = 0; start < fresh.length;) {
-    const part = within(fresh, start, size, most.bytes)
-    const slice = makeSlice(run, from, part, behind)
+  for (let start = 0; start < records.length;) {
+    const slice = cut(run, from, records, start, answer, most)
     slices.push(slice)
     from = slice.to
-    start += part.length
+    start += slice.records.length
   }
   return {
     slices,
     to: from,
-    records: fresh.length,
-    bytes: bytesOf(fresh),
+    records: records.length,
+    bytes: bytesOf(records),
     bytesRead: bytesOf(answer.records),
-    repeats: answer.records.length - fresh.length
+    repeats: answer.records.length - records.length
   }
 }
+
+/** The records of an answer that had not come before, in order. */
+export const fresh = (read: Position.Position, answer: Answer): ReadonlyArray<RawRecord> =>
+  inOrder(answer.records).filter(isAfter(read))
+
+/** As many of the records, from the one at `start` on, as make a slice; `from` is where those before them end. */
+export const cut = (
+  run: Run,
+  from: Position.Position,
+  records: ReadonlyArray<RawRecord>,
+  start: number,
+  { millisBehindLatest }: Answer,
+  most: Room
+): RunSlice =>
+  makeSlice(
+    run,
+    from,
+    within(records, start, Math.min(sliceRecords, most.records), most.bytes),
+    Option.getOrUndefined(millisBehindLatest)
+  )
 
 const within = (
   records: ReadonlyArray<RawRecord>,

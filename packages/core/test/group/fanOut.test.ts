@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Position } from "@kinesumer/core"
 import { Faults } from "@kinesumer/test-kit"
-import { Effect, Option, Ref, TestClock } from "effect"
+import { Duration, Effect, Option, Ref, TestClock } from "effect"
 import {
   assertPaced,
   fanOut,
@@ -12,7 +12,8 @@ import {
   reading,
   shardHealth,
   startsOf,
-  triesOf
+  triesOf,
+  troubleOf
 } from "../cases/fan-out-support.js"
 import {
   after,
@@ -256,3 +257,115 @@ for (const view of bothViews) {
       }))
   })
 }
+
+describe("a group", () => {
+  for (const view of bothViews) {
+    it.scoped(`${view}: hands shards over; what is refused meanwhile is asked for again, at an even pace`, () =>
+      Effect.gen(function*() {
+        const w = yield* makeWorld(4)
+        const shards = [0, 1, 2, 3].map(shardId)
+        for (const [index, id] of shards.entries()) yield* putTo(w, "orders", id, names(`${index}-`, 1, 10))
+        const first = yield* reading(w, view)
+        yield* until(Effect.map(first.count, (count) => count === 40), 5)
+        const second = yield* reading(w, view, { memberId: "b" })
+        yield* until(Effect.map(second.m.service.assignment, (owned) => owned.length === 2), 10)
+        for (const [index, id] of shards.entries()) yield* putTo(w, "orders", id, names(`${index}-`, 11, 20))
+        yield* until(Effect.zipWith(first.count, second.count, (x, y) => x + y === 80), 15)
+        const all = [...(yield* first.datas), ...(yield* second.datas)]
+        for (const [index] of shards.entries()) {
+          assert.deepStrictEqual(all.filter((name) => name.startsWith(`${index}-`)), names(`${index}-`, 1, 20))
+        }
+        yield* assertPaced(w, shards)
+        // Only for as long as the subscription of the member before is too young to be replaced.
+        const retries = yield* eventsOf(second.m, "Retrying")
+        assert.isTrue(retries.every(({ error }) => error.reason === "ResourceInUse"))
+        assert.isTrue(
+          retries.every(({ delay }) => Duration.between(delay, { minimum: "1 second", maximum: "2 seconds" }))
+        )
+        assert.isAtMost(Math.max(0, ...retries.map(({ attempt }) => attempt)), 5)
+        yield* pass(10)
+        assert.isTrue((yield* second.m.service.health).healthy)
+        assert.strictEqual((yield* w.kinesis.subscriptions()).length, 4)
+      }))
+  }
+
+  it.scoped("a subscription that does not go away is asked for once in a second or two, however long that takes", () =>
+    Effect.gen(function*() {
+      const w = yield* makeWorld()
+      yield* w.faults.add({ on: "subscribeToShard", times: 60 }, Faults.fail("ResourceInUse"))
+      const { m, ...run } = yield* reading(w, "records")
+      yield* putTo(w, "orders", a, names("a", 1, 3))
+      yield* pass(50)
+      const times = (yield* triesOf(w)).map(({ at }) => at)
+      assert.isAtLeast(times.length, 25)
+      yield* assertPaced(w)
+      assert.isTrue(times.slice(1).every((at, index) => at - (times[index] ?? 0) <= 2_200))
+      assert.strictEqual(yield* troubleOf(m), "ResourceInUse")
+      yield* until(Effect.map(run.count, (count) => count === 3), 80)
+      assert.isUndefined(yield* troubleOf(m))
+    }))
+})
+
+describe("many shards", () => {
+  it.scoped("subscriptions of 300 shards neither begin nor are renewed at once", () =>
+    Effect.gen(function*() {
+      const w = yield* makeWorld(300)
+      const shards = Array.from({ length: 300 }, (_, index) => shardId(index))
+      yield* w.faults.add({ on: "subscribeToShard", times: 300 }, Faults.endEvents({ after: 2 }))
+      const { m, ...run } = yield* reading(w, "records", rareFanOut)
+      /** How many subscriptions are asked for in the busiest tenth of a second, from some time on. */
+      const busiest = (from: number) =>
+        Effect.map(w.kinesis.callsOf("subscribeToShard"), (calls) => {
+          const tenths = calls.slice(from).map(({ at }) => Math.floor(at / 100))
+          return Math.max(...tenths.map((tenth) => tenths.filter((other) => other === tenth).length))
+        })
+      yield* TestClock.adjust("8 seconds")
+      assert.strictEqual((yield* w.kinesis.subscriptions()).length, 300)
+      // 2 ms apart for each shard, so about 50 in a tenth of a second.
+      assert.isAtMost(yield* busiest(0), 100)
+      // The second event of all of them comes at one moment, and is the last one.
+      for (const id of shards) yield* putTo(w, "orders", id, [id])
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(yield* run.count, 300)
+      assert.strictEqual((yield* w.kinesis.callsOf("subscribeToShard")).length, 600)
+      assert.strictEqual((yield* w.kinesis.subscriptions()).length, 300)
+      assert.isAtMost(yield* busiest(300), 100)
+      assert.deepStrictEqual(yield* eventsOf(m, "Retrying"), [])
+      yield* assertPaced(w, shards)
+      yield* m.close
+      assert.deepStrictEqual(yield* w.kinesis.subscriptions(), [])
+    }))
+
+  it.scoped("shards: a consumer that never comes back keeps no other one waiting", () =>
+    Effect.gen(function*() {
+      const w = yield* makeWorld(2)
+      const m = yield* faulty(w, { ...fanOut, bufferSize: 20 })
+      const gate = yield* Effect.makeLatch()
+      const run = yield* reader(m, "shards", (record) => {
+        switch (nameOf(record)) {
+          case "a3":
+            return gate.await
+          case "a6":
+            return Effect.never
+          default:
+            return Effect.void
+        }
+      })
+      yield* Effect.fork(run.run)
+      yield* putTo(w, "orders", a, names("a", 1, 3))
+      yield* until(Effect.map(run.count, (count) => count === 3), 5)
+      yield* putTo(w, "orders", a, names("a", 4, 6))
+      yield* pass(1)
+      // Of this there is room for seven, and for three more when those before it are handed out.
+      yield* putTo(w, "orders", a, names("a", 7, 100))
+      yield* pass(1)
+      yield* gate.open
+      yield* pass(1)
+      assert.strictEqual(yield* run.count, 6)
+      assert.isAtMost((yield* shardHealth(m, a)).bufferedRecords, 10)
+      yield* putTo(w, "orders", b, names("b", 1, 200))
+      yield* until(Effect.map(run.count, (count) => count === 206), 20)
+      yield* putTo(w, "orders", b, names("b", 201, 400))
+      yield* until(Effect.map(run.count, (count) => count === 406), 20)
+    }))
+})
