@@ -31,21 +31,20 @@ import * as Steps from "./readerSteps.js"
 import type * as Run from "./run.js"
 import * as Signal from "./signal.js"
 
-/** One SubscribeToShard a second for a shard. */
-const callMillis = 1_000
-
 /** Subscriptions begin together and end together after 5 minutes: so far apart a member begins the next ones. */
 const spreadMillis = 2
 
 /** As many records of a shard as wait before its next event is asked for. */
 const recordsAhead = 10_000
 
-/** So often in a row nothing is found, with a consumer that is there, before the position is what is doubted. */
+/** So often in a row nothing is found before the position is what is doubted. */
 const missingTries = 5
 
 interface Progress extends Steps.Progress {
   /** Where the next subscription goes on. It is ahead of what was read where events came without records. */
   readonly continuation: Option.Option<Continuation>
+  /** So many subscriptions in a row found nothing, with a consumer that is there. */
+  readonly missing: number
 }
 
 interface Continuation {
@@ -61,7 +60,7 @@ export const run = (context: Steps.ReaderContext, shard: Run.Run): Effect.Effect
   const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
   return Effect.flatMap(
     nextTurn(context),
-    (notBefore) => loop({ ...Steps.start, notBefore, continuation: Option.none() })
+    (notBefore) => loop({ ...Steps.start, notBefore, continuation: Option.none(), missing: 0 })
   )
 }
 
@@ -79,16 +78,15 @@ const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Ef
       ...before,
       continuation: Option.filter(before.continuation, ({ at }) => Position.compare(at, lane.read) === 0)
     }
-    const wait = progress.notBefore - (yield* Monotonic.now)
+    const notBefore = Math.max(progress.notBefore, yield* context.pace.notBefore(run.key))
+    const wait = notBefore - (yield* Monotonic.now)
     if (wait > 0) {
       yield* Effect.sleep(wait)
       return progress
     }
     const consumer = yield* Effect.either(context.consumers.arnOf(run.stream))
     if (consumer._tag === "Left") return yield* Steps.retry(context, run, progress, consumer.left)
-    const askedAt = yield* Monotonic.now
-    const next = yield* Effect.scoped(subscribe(context, run, lane, progress, consumer.right))
-    return { ...next, notBefore: Math.max(next.notBefore, askedAt + callMillis) }
+    return yield* Effect.scoped(subscribe(context, run, lane, progress, consumer.right))
   })
 
 /** One subscription, from its call to its end. */
@@ -100,12 +98,17 @@ const subscribe = (
   consumerArn: string
 ): Effect.Effect<Progress, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const { env } = context
-    yield* env.count(Metrics.subscriptions, 1, { stream: run.stream.label })
-    const pull = yield* Stream.toPull(env.kinesis.subscribeToShard(run.stream.id, run.shard.shardId, {
+    const { env, pace } = context
+    const events = env.kinesis.subscribeToShard(run.stream.id, run.shard.shardId, {
       consumerArn,
       position: Option.match(progress.continuation, { onNone: () => read, onSome: ({ from }) => from })
-    }))
+    })
+    // It is asked for with the first pull.
+    const asked = Effect.zipRight(
+      pace.called(run.key),
+      env.count(Metrics.subscriptions, 1, { stream: run.stream.label })
+    )
+    const pull = yield* Stream.toPull(Stream.unwrap(Effect.as(asked, events)))
     return yield* receive(context, run, pull, read, progress, consumerArn)
   })
 
@@ -121,17 +124,22 @@ const receive = (
   Effect.gen(function*() {
     let at = begin
     let progress = before
+    let hasAnswered = false
     for (;;) {
       const { lane } = yield* Steps.awaitRoom(context, run, recordsAhead)
       if (!isAt(lane, at)) return progress
       const given = yield* Effect.either(pullUnlessMoved(context, run, pull, at))
       if (given._tag === "Left") {
         return yield* Option.match(given.left, {
-          onNone: () => Effect.map(nextTurn(context), (notBefore) => ({ ...progress, notBefore })),
+          onNone: () =>
+            hasAnswered
+              ? Effect.map(nextTurn(context), (notBefore) => ({ ...progress, notBefore }))
+              : failed(context, run, lane, progress, endedEarly(run), consumerArn),
           onSome: (error) => failed(context, run, lane, progress, error, consumerArn)
         })
       }
       if (Option.isNone(given.right)) return progress
+      hasAnswered = true
       for (const event of given.right.value) {
         yield* Steps.answered(context, run, event.millisBehindLatest)
         const to = yield* put(context, run, at, event)
@@ -150,9 +158,19 @@ const receive = (
             ? yield* Steps.atEnd(context, run, current, { ...progress, continuation }, event.childShards)
             : progress
         }
-        progress = { ...progress, continuation, failures: 0, isEndSeen: false }
+        progress = { ...progress, continuation, failures: 0, missing: 0, isEndSeen: false }
       }
     }
+  })
+
+/** A subscription that brings nothing is no answer, however well it ends: many in a row must not look like a quiet shard. */
+const endedEarly = (run: Run.Run): KinesisError =>
+  new KinesisError({
+    reason: "Unavailable",
+    operation: "subscribeToShard",
+    stream: run.stream.label,
+    shardId: run.shard.shardId,
+    detail: "the subscription ended before its first event"
   })
 
 const isAt = ({ read }: Lane.Lane, at: Position.Position): boolean => Position.compare(read, at) === 0
@@ -244,11 +262,12 @@ const failed = (
   switch (error.reason) {
     case "NotFound":
       return context.consumers.renew(run.stream, consumerArn).pipe(
-        Effect.flatMap((arn) =>
-          arn === consumerArn && progress.failures >= missingTries
-            ? Steps.doubted(context, run, lane, progress, error)
-            : Steps.retry(context, run, progress, error)
-        ),
+        Effect.flatMap((arn) => {
+          const counted = { ...progress, missing: arn === consumerArn ? progress.missing + 1 : 0 }
+          return counted.missing > missingTries
+            ? Steps.doubted(context, run, lane, counted, error)
+            : Steps.retry(context, run, counted, error)
+        }),
         Effect.catchAll((error) => Steps.retry(context, run, progress, error))
       )
     case "InvalidArgument":

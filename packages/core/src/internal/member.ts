@@ -37,6 +37,7 @@ import * as Environment from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Membership from "./membership.js"
 import * as Monotonic from "./monotonic.js"
+import * as Pace from "./pace.js"
 import * as Plan from "./plan.js"
 import * as Reader from "./reader.js"
 import type { ReaderContext } from "./readerSteps.js"
@@ -229,6 +230,7 @@ export const make = (
       knownShards: (stream) => Effect.map(Ref.get(seen), ({ lists }) => lists.get(stream.key)?.shards ?? []),
       refreshShards: refresher.refresh,
       consumers,
+      pace: yield* Pace.make,
       running: Effect.map(Ref.get(state), ({ size }) => size),
       answered: (run) => recovered(readerOf(run)),
       ended: (run) =>

@@ -18,6 +18,7 @@ import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
 import * as Monotonic from "./monotonic.js"
+import type { Pace } from "./pace.js"
 import * as Run from "./run.js"
 import { type Listing, recordsLost } from "./shardLists.js"
 import * as Signal from "./signal.js"
@@ -39,6 +40,8 @@ export interface ReaderContext {
   /** The shard is read to its end. */
   readonly ended: (run: Run.Run) => Effect.Effect<void>
   readonly consumers: Consumers
+  /** Of subscriptions. */
+  readonly pace: Pace
   /** How many shards the member runs now. */
   readonly running: Effect.Effect<number>
 }
