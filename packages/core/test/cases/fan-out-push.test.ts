@@ -78,7 +78,9 @@ const consume = (options: {
     const handler: Handler = ({ shardId: id }) =>
       work.withPermits(1)(Effect.gen(function*() {
         yield* look
-        yield* Effect.sleep(++handled === stopAt ? 6 * 60_000 : handleMillis)
+        // Shards at their tips take time to simulate.
+        const isAllHanded = ids.every((id) => handed.of(id).length === records)
+        yield* Effect.sleep(++handled === stopAt ? 6 * 60_000 : isAllHanded ? 10 : handleMillis)
         done.set(id, (done.get(id) ?? 0) + 1)
       }))
     const run = yield* reader(m, view, handler)

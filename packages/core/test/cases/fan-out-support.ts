@@ -64,4 +64,5 @@ export const troubleOf = (m: TestMember, id: string = shardId(0)) =>
 
 export const isRunning = <A, E>(fiber: Fiber.RuntimeFiber<A, E>) => Effect.map(Fiber.poll(fiber), Option.isNone)
 
-export const nameOf = ({ data }: KinesumerRecord.KinesumerRecord): string => new TextDecoder().decode(data)
+export const nameOf = ({ data }: Pick<KinesumerRecord.KinesumerRecord, "data">): string =>
+  new TextDecoder().decode(data)
