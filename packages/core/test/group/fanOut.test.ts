@@ -146,17 +146,15 @@ for (const view of bothViews) {
         yield* putTo(w, "orders", a, names("a", 1, 3))
         yield* until(Effect.map(run.count, (count) => count === 3), 5)
         yield* m.service.pause("orders")
-        yield* putTo(w, "orders", a, names("a", 4, 6))
-        yield* pass(3)
         const [before] = yield* triesOf(w)
-        assert.strictEqual(yield* run.count, 3)
         // Longer than a subscription lives, and than the watchdog waits.
         yield* leap(600)
-        yield* putTo(w, "orders", a, names("a", 7, 9))
         const during = yield* triesOf(w)
         assert.strictEqual(during.length, 1)
-        // At most the event that was asked for before came while it was paused, and one empty one.
+        // At most the event that was asked for before.
         assert.isAtMost((during[0]?.events ?? 0) - (before?.events ?? 0), 1)
+        yield* putTo(w, "orders", a, names("a", 4, 9))
+        yield* pass(3)
         assert.strictEqual(yield* run.count, 3)
         assert.deepStrictEqual(yield* eventsOf(m, "Retrying"), [])
         assert.strictEqual((yield* m.service.health).bufferedRecords, 0)
