@@ -27,6 +27,7 @@ const KinesumerLive = Kinesumer.layerConfig({
   app: Config.string("APP"),
   streams: Config.array(Config.string(), "STREAMS"),
   memberId: Config.string("MEMBER_ID"),
+  mode: Config.literal("polling", "fanOut")("MODE"),
   syncInterval: Config.duration("SYNC_INTERVAL"),
   livenessTimeout: Config.duration("LIVENESS_TIMEOUT"),
   closeTimeout: Config.duration("CLOSE_TIMEOUT"),

@@ -2,12 +2,13 @@
  * Shows the main job on this machine: three consumer processes share two streams, while one of them joins late, one is
  * killed, and a stream is resharded. In the end everything that was put must have been delivered, and in order.
  *
- * Runs with `npm run demo` at the top of the repository, and on the test kit's Kinesis with `npm run demo -- --kinesis local`.
+ * Runs with `npm run demo` at the top of the repository; on the test kit's Kinesis with `npm run demo -- --kinesis local`,
+ * and by enhanced fan-out on the same with `npm run demo -- --fan-out`.
  */
-import { Command, Options, ValidationError } from "@effect/cli"
+import { Command, HelpDoc, Options, ValidationError } from "@effect/cli"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { LocalServers } from "@kinesumer/test-kit"
-import { Cause, Console, Effect, Exit, Layer, Ref, Schedule } from "effect"
+import { Cause, Console, Effect, Exit, Layer, Option, Ref, Schedule } from "effect"
 import * as Board from "./board.js"
 import * as Consumers from "./consumers.js"
 import * as Kinesis from "./kinesis.js"
@@ -91,55 +92,80 @@ const KinesisLive = Layer.unwrapEffect(
   Effect.map(Server.KinesisServer, ({ endpoint }) => Kinesis.layer({ region, endpoint }))
 )
 
-const ConsumersLive = Layer.unwrapEffect(Effect.gen(function*() {
-  const kinesis = yield* Server.KinesisServer
-  const dynamodb = yield* LocalServers.Dynalite
-  return Consumers.layer({
-    APP: "demo",
-    STREAMS: streams.join(","),
-    AWS_REGION: region,
-    KINESIS_ENDPOINT: kinesis.endpoint,
-    DYNAMODB_ENDPOINT: dynamodb.endpoint,
-    STATE_TABLE: "kinesumer-state-store",
-    // Shorter than the defaults, so that the demo is short too.
-    SYNC_INTERVAL: "1 second",
-    LIVENESS_TIMEOUT: "4 seconds",
-    CLOSE_TIMEOUT: "5 seconds",
-    COMMIT_INTERVAL: "1 second",
-    IDLE_INTERVAL: "300 millis"
-  })
-}))
+/** How the demo is played. */
+interface Choice {
+  readonly kinesis: Server.Kind
+  readonly mode: "fanOut" | "polling"
+}
 
-const demoLive = (kinesis: Server.Kind) =>
-  Layer.merge(KinesisLive, ConsumersLive).pipe(
+const consumersLive = (mode: Choice["mode"]) =>
+  Layer.unwrapEffect(Effect.gen(function*() {
+    const kinesis = yield* Server.KinesisServer
+    const dynamodb = yield* LocalServers.Dynalite
+    return Consumers.layer({
+      APP: "demo",
+      STREAMS: streams.join(","),
+      MODE: mode,
+      AWS_REGION: region,
+      KINESIS_ENDPOINT: kinesis.endpoint,
+      DYNAMODB_ENDPOINT: dynamodb.endpoint,
+      STATE_TABLE: "kinesumer-state-store",
+      // Shorter than the defaults, so that the demo is short too.
+      SYNC_INTERVAL: "1 second",
+      LIVENESS_TIMEOUT: "4 seconds",
+      CLOSE_TIMEOUT: "5 seconds",
+      COMMIT_INTERVAL: "1 second",
+      IDLE_INTERVAL: "300 millis"
+    })
+  }))
+
+const demoLive = ({ kinesis, mode }: Choice) =>
+  Layer.merge(KinesisLive, consumersLive(mode)).pipe(
     Layer.provide(Layer.merge(Server.layer(kinesis), LocalServers.layerDynalite())),
     Layer.provide(View.layer),
     Layer.provideMerge(Board.layer)
   )
 
 /** The books at the end, when every process and server has ended. */
-const play = (kinesis: Server.Kind) =>
+const play = (choice: Choice) =>
   Effect.gen(function*() {
     const { failure } = yield* Consumers.Consumers
     yield* Effect.raceFirst(Effect.scoped(story), failure)
     const { state } = yield* Board.Board
     return yield* state
-  }).pipe(Effect.provide(demoLive(kinesis)))
+  }).pipe(Effect.provide(demoLive(choice)))
 
 const fail = Effect.sync(() => {
   process.exitCode = 1
 })
 
+const choice = Options.all({
+  kinesis: Options.choice("kinesis", ["kinesis-local", "local"]).pipe(
+    Options.withDescription("The server: kinesis-local (the default), or the one of the test kit."),
+    Options.optional
+  ),
+  fanOut: Options.boolean("fan-out").pipe(
+    Options.withDescription("Records are pushed (enhanced fan-out) instead of polled. It implies --kinesis local.")
+  )
+}).pipe(
+  Options.mapEffect(({ fanOut, kinesis }): Effect.Effect<Choice, ValidationError.ValidationError> =>
+    fanOut && Option.contains(kinesis, "kinesis-local")
+      ? Effect.fail(ValidationError.invalidValue(HelpDoc.p(
+        "--fan-out does not go with --kinesis kinesis-local, which never tells a subscriber that a shard has ended: the " +
+          "children of a resharded stream would not start. Use --kinesis local, or leave --kinesis out."
+      )))
+      : Effect.succeed({
+        kinesis: Option.getOrElse(kinesis, () => fanOut ? "local" : "kinesis-local"),
+        mode: fanOut ? "fanOut" : "polling"
+      })
+  )
+)
+
 const demo = Command.make(
   "demo",
-  {
-    kinesis: Options.choice("kinesis", ["kinesis-local", "local"]).pipe(
-      Options.withDescription("The server: kinesis-local, or the one of the test kit."),
-      Options.withDefault("kinesis-local")
-    )
-  },
-  Effect.fnUntraced(function*({ kinesis }) {
-    const { ledger, rebalances, seconds } = yield* play(kinesis)
+  { choice },
+  Effect.fnUntraced(function*({ choice }) {
+    const { ledger, rebalances, seconds } = yield* play(choice)
     const { distinct, duplicates, lost, put, reordered } = Ledger.balance(ledger)
     yield* Effect.forEach(lost.slice(0, 10), (record) => Console.error("lost", record))
     yield* Effect.forEach(reordered.slice(0, 10), (delivery) => Console.error("out of order", delivery))
