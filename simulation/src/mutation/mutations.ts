@@ -89,7 +89,7 @@ export const mutations: ReadonlyArray<Mutation> = [
   },
   {
     name: "skip the drain at hand-off",
-    breaks: "A shard that is handed over is delivered until its lease is given back.",
+    breaks: "The lease is given back at once, and what waits of the shard is delivered for one more sync interval.",
     file: "internal/assignment.js",
     changes: [
       {
@@ -99,10 +99,17 @@ export const mutations: ReadonlyArray<Mutation> = [
         replacement: ""
       },
       {
+        text: `        yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval));
+`,
+        replacement: `        yield* release(run);
+        yield* Effect.sleep(env.config.syncInterval);
+`
+      },
+      {
         text: `        if (yield* end(run))
             yield* release(run);
 `,
-        replacement: `        yield* release(run);
+        replacement: `        yield* end(run);
 `
       }
     ]

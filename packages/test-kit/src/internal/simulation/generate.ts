@@ -48,11 +48,13 @@ export const generate = (seed: number): Scenario => {
   const syncInterval = pick([1000, 2000])
   const livenessTimeout = syncInterval * between(3, 5)
   const horizon = between(30, 90) * 1000
+  // Consumers that are behind all the time have much in the buffer whenever a shard moves.
+  const busy = happens(0.2)
 
   const consumer = (): Consumer => ({
     view: happens(0.25) ? "shards" : "records",
     commit: happens(0.35) ? "manual" : "auto",
-    handleMillis: happens(0.5) ? 0 : pick([20, 200]),
+    handleMillis: busy ? 200 : happens(0.5) ? 0 : pick([20, 200]),
     failures: happens(0.2) ? 0.02 : 0,
     leaves: happens(0.5) ? "interrupted" : "closed"
   })
@@ -83,7 +85,12 @@ export const generate = (seed: number): Scenario => {
   const action = (kind: Kind): Action => {
     switch (kind) {
       case "Put":
-        return { _tag: kind, stream: anyStream(), count: happens(0.1) ? 60 : between(1, 12), bytes: pick([1, 10, 10, 2000]) }
+        return {
+          _tag: kind,
+          stream: anyStream(),
+          count: happens(busy ? 0.5 : 0.1) ? 60 : between(1, 12),
+          bytes: pick([1, 10, 10, 2000])
+        }
       case "Join":
         return { _tag: kind, ...spec(anyName()) }
       case "Leave":
