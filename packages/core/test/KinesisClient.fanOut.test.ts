@@ -6,6 +6,7 @@ import type { KinesisErrorReason } from "@kinesumer/core/KinesisError"
 import * as Position from "@kinesumer/core/Position"
 import { Chunk, Context, DateTime, Effect, Fiber, Layer, Option, Stream } from "effect"
 import type { ServerResponse } from "node:http"
+import { trusting } from "./utils/certificate.js"
 import * as Stub from "./utils/stubKinesis.js"
 import * as StubSubscriptions from "./utils/stubSubscriptions.js"
 
@@ -148,20 +149,6 @@ const eventOf = (...numbers: ReadonlyArray<string>) =>
     ContinuationSequenceNumber: numbers.at(-1) ?? "0",
     MillisBehindLatest: 0
   })
-
-/** Nothing trusts the certificate of the stub. */
-const trusting = Effect.acquireRelease(
-  Effect.sync(() => {
-    const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"]
-    process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0"
-    return before
-  }),
-  (before) =>
-    Effect.sync(() => {
-      if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]
-      else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before
-    })
-)
 
 const until = (condition: () => boolean) =>
   Effect.sync(condition).pipe(Effect.delay(5), Effect.repeat({ until: (holds) => holds }), Effect.timeout("10 seconds"))

@@ -4,25 +4,7 @@ import { Effect, type Scope } from "effect"
 import * as Http from "node:http"
 import * as Http2 from "node:http2"
 import type { AddressInfo, Socket } from "node:net"
-
-/** For the name localhost, trusted by nobody. */
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgV49cFKoN9L1OHYrn
-ZA9M/gzuY/q7QtEYCnbEKGxrZ9ehRANCAATEKzjNpEyZgKbiUXRIsJwlz48MMr/+
-SPu0XQvphQHJwUlEzQFeavHg91S9CbHrtMKk8j/Vkzx4OKKJQhkiCnVM
------END PRIVATE KEY-----`
-
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBmzCCAUGgAwIBAgIUdDfUj70lD5finKvoOqxJN4g0YrQwCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTIwMjExMDcwMFoYDzIxMjYxMTA4
-MTEwNzAwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAATEKzjNpEyZgKbiUXRIsJwlz48MMr/+SPu0XQvphQHJwUlEzQFeavHg
-91S9CbHrtMKk8j/Vkzx4OKKJQhkiCnVMo28wbTAdBgNVHQ4EFgQUmY0ormxRoUUx
-lNAYcVtMGgaRFlQwHwYDVR0jBBgwFoAUmY0ormxRoUUxlNAYcVtMGgaRFlQwDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
-zj0EAwIDSAAwRQIhAKsnoHWn15zI9pX1HOoLp5G7/Eq/0YVrjn/8KkmLieNnAiAu
-3q/zUkiPgaziVsFAQZ+nfAUBJCX7tEzu6W2Z63ewKQ==
------END CERTIFICATE-----`
+import { cert, key } from "./certificate.js"
 
 const codec = new EventStreamCodec(
   (bytes) => typeof bytes === "string" ? bytes : Buffer.from(bytes).toString(),
