@@ -35,6 +35,8 @@ export interface Subscription {
   readonly hush: () => void
   /** Tells the other side of an HTTP/2 connection to go away, with this code, and leaves the rest to it. */
   readonly goAway: (code: number) => void
+  /** Breaks off the stream, and keeps the HTTP/2 connection. */
+  readonly reset: () => void
 }
 
 export interface Gateway {
@@ -103,7 +105,8 @@ export const make = (
         cut,
         cutNext: () => (next = "almost all"),
         hush: () => (next = "nothing"),
-        goAway: (code) => sessions.get(remotePort)?.goaway(code)
+        goAway: (code) => sessions.get(remotePort)?.goaway(code),
+        reset: () => "stream" in response && response.stream.close(Http2.constants.NGHTTP2_INTERNAL_ERROR)
       }
       subscriptions.add(subscription)
       const out = new Writable({
