@@ -8,18 +8,21 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import Table from "cli-table3"
 import { Console, Effect } from "effect"
 import type { Bench, Report } from "./bench.js"
+import { fanOutLatency } from "./fanOutLatency/bench.js"
 import { localKinesis } from "./localKinesis/bench.js"
 import { median, spread } from "./statistics.js"
 
-const benches: ReadonlyArray<Bench> = [localKinesis]
+const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency]
 
-const count = new Intl.NumberFormat("en", { maximumFractionDigits: 0 })
+const large = new Intl.NumberFormat("en", { maximumFractionDigits: 0 })
+const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 const percent = new Intl.NumberFormat("en", { style: "percent" })
 
 const tableOf = ({ series }: Report): string => {
   const table = new Table({ head: ["", "median", "spread", "unit"], style: { head: [], border: [] } })
   for (const { name, unit, values } of series) {
-    table.push([name, count.format(median(values)), percent.format(spread(values)), unit])
+    const middle = median(values)
+    table.push([name, (middle < 100 ? small : large).format(middle), percent.format(spread(values)), unit])
   }
   return table.toString()
 }

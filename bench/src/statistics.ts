@@ -8,3 +8,7 @@ export const median = (values: ReadonlyArray<number>): number => {
 /** From the least to the most, as a part of the median. */
 export const spread = (values: ReadonlyArray<number>): number =>
   (Math.max(...values) - Math.min(...values)) / median(values)
+
+/** The value that this part of all is at most, by rank. */
+export const quantile = (values: ReadonlyArray<number>, part: number): number =>
+  [...values].sort((a, b) => a - b)[Math.max(0, Math.ceil(values.length * part) - 1)] ?? NaN
