@@ -1,7 +1,7 @@
 /** A group that reads by fan-out from real servers, over HTTP/1.1 and over HTTP/2 with TLS. */
 import { assert, describe, it } from "@effect/vitest"
 import { KinesisClient, Kinesumer, type KinesumerRecord } from "@kinesumer/core"
-import { Array, Effect, Option } from "effect"
+import { Array, Duration, Effect, Option } from "effect"
 import * as Gateway from "../utils/gateway.js"
 import * as KinesisAdmin from "../utils/kinesisAdmin.js"
 import * as KinesisServers from "../utils/kinesisServers.js"
@@ -182,6 +182,11 @@ for (const protocol of Gateway.protocols) {
         const second = yield* join(world, { memberId: "second", streams: ["orders"] })
         yield* until(Effect.map(retriesOf(second, "orders"), ({ length }) => length === 3), "three refusals")
         assert.deepStrictEqual(yield* retriesOf(second, "orders"), ["ResourceInUse", "ResourceInUse", "ResourceInUse"])
+        for (const event of yield* second.events) {
+          if (event._tag !== "Retrying" || event.operation !== "subscribeToShard") continue
+          assert.isAtLeast(Duration.toMillis(event.delay), 1000)
+          assert.isAtMost(Duration.toMillis(event.delay), 3000)
+        }
         assert.isEmpty(yield* second.delivered)
         const { healthy, shards } = yield* second.service.health
         assert.isFalse(healthy)
