@@ -13,6 +13,7 @@ import type { Position } from "../Position.js"
 import type { Checkpoint, CommitResult } from "../StateStore.js"
 import { StateStoreError } from "../StateStoreError.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as Lane from "./lane.js"
 import * as Run from "./run.js"
 
@@ -83,15 +84,18 @@ const write = (
     env.config.app,
     env.self,
     items.map(({ position, run }) => ({ ...Run.leaseOf(run), position }))
-  ).pipe(Effect.timeoutFail({
-    duration: env.config.commit.timeout,
-    onTimeout: () =>
-      new StateStoreError({
-        reason: "Timeout",
-        operation: "commitCheckpoints",
-        detail: `no answer within ${Duration.format(env.config.commit.timeout)} (commit.timeout)`
-      })
-  }))
+  ).pipe(
+    Effect.timeoutFail({
+      duration: env.config.commit.timeout,
+      onTimeout: () =>
+        new StateStoreError({
+          reason: "Timeout",
+          operation: "commitCheckpoints",
+          detail: `no answer within ${Duration.format(env.config.commit.timeout)} (commit.timeout)`
+        })
+    }),
+    onFreshTurn
+  )
 
 const settle = (
   context: CommitContext,

@@ -20,6 +20,7 @@ import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Backoff from "./backoff.js"
 import * as Environment from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as Streams from "./streams.js"
 
 export interface Consumers {
@@ -236,7 +237,7 @@ export const deregister = (
       Schedule.whileInput((error: KinesisError | InvalidConfig) => error._tag === "KinesisError" && error.retryable)
     )
     const resolved = yield* Effect.retry(Streams.resolve({ kinesis }, config.streams), policy)
-    yield* Effect.forEach(
+    yield* onFreshTurn(Effect.forEach(
       resolved,
       ({ stream }) =>
         kinesis.deregisterConsumer(stream.arn, consumerName).pipe(
@@ -244,5 +245,5 @@ export const deregister = (
           Effect.catchIf(({ reason }) => reason === "NotFound", () => Effect.void)
         ),
       { concurrency: 5, discard: true }
-    )
+    ))
   })

@@ -9,6 +9,7 @@ import { KinesisError } from "../KinesisError.js"
 import type { KinesumerConfig } from "../KinesumerConfig.js"
 import type { KinesumerEvent } from "../KinesumerEvent.js"
 import type * as StateStore from "../StateStore.js"
+import { onFreshTurn } from "./freshTurn.js"
 
 export interface Environment {
   readonly config: KinesumerConfig
@@ -73,7 +74,7 @@ export const make = (
 /** A question about a stream that is never answered must hold up neither a start nor a refresh for good. */
 export const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.Duration): Environment["kinesis"] => {
   const timed = <A>(operation: string, stream: string, call: Effect.Effect<A, KinesisError>) =>
-    Effect.timeoutFail(call, {
+    onFreshTurn(Effect.timeoutFail(call, {
       duration: timeout,
       onTimeout: () =>
         new KinesisError({
@@ -82,7 +83,7 @@ export const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.
           stream,
           detail: `no answer within ${Duration.format(timeout)} (polling.timeout)`
         })
-    })
+    }))
   return {
     ...kinesis,
     region: timed("region", "*", kinesis.region),

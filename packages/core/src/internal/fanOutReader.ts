@@ -24,6 +24,7 @@ import { KinesisError } from "../KinesisError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
 import * as Budget from "./budget.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
 import * as Page from "./page.js"
@@ -188,7 +189,7 @@ const pullUnlessMoved = (
   pull: Pull,
   at: Position.Position
 ): Effect.Effect<Option.Option<Chunk.Chunk<SubscriptionEvent>>, Option.Option<KinesisError>> =>
-  Effect.raceFirst(
+  onFreshTurn(Effect.raceFirst(
     Effect.asSome(pull),
     Signal.awaitUntil(
       run.room,
@@ -208,7 +209,7 @@ const pullUnlessMoved = (
           )
       })
     )
-  )
+  ))
 
 /** Puts an event into the lane, slice by slice as there is room, and gives the place where it ends. */
 const put = (

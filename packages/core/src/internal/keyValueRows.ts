@@ -21,6 +21,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 import { StateStoreError } from "../StateStoreError.js"
+import { onFreshTurn } from "./freshTurn.js"
 import { fromPlatform } from "./platformErrors.js"
 import { type Change, type Partition, partitionId, type Rows } from "./rows.js"
 import { isTorn, type StoredRows } from "./storedRows.js"
@@ -149,6 +150,7 @@ export const make = <A>(store: KeyValueStore.KeyValueStore, options: Options<A>)
           },
           { concurrency: parallel }
         ).pipe(
+          onFreshTurn,
           semaphore.withPermits(1),
           Effect.map((answers) =>
             answers.flat().sort((self, that) => self.index - that.index).map(({ answer }) => answer)
@@ -161,7 +163,7 @@ export const make = <A>(store: KeyValueStore.KeyValueStore, options: Options<A>)
           Arr.makeBy(options.buckets, addressesOf(partition)),
           (address) => Effect.map(read(operation, address), ({ rows }) => [...rows]),
           { concurrency: parallel }
-        ).pipe(semaphore.withPermits(1), Effect.map(Arr.flatten))
+        ).pipe(onFreshTurn, semaphore.withPermits(1), Effect.map(Arr.flatten))
     }
   })
 

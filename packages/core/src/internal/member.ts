@@ -34,6 +34,7 @@ import * as Committer from "./committer.js"
 import * as Consumers from "./consumers.js"
 import * as Delivery from "./delivery.js"
 import * as Environment from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as Lane from "./lane.js"
 import * as Membership from "./membership.js"
 import * as Monotonic from "./monotonic.js"
@@ -86,7 +87,7 @@ const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig,
   attempt = 1
 ): Effect.Effect<A, E | StateStoreError, R> =>
   Effect.catchAll(
-    Effect.timeoutFail(effect, { duration: env.timeouts.sync, onTimeout: () => startTimeout(env) }),
+    onFreshTurn(Effect.timeoutFail(effect, { duration: env.timeouts.sync, onTimeout: () => startTimeout(env) })),
     (error) =>
       error._tag === "InvalidConfig" || !error.retryable || attempt >= startTries
         ? Effect.fail(error)
@@ -118,7 +119,7 @@ export const make = (
     const consumers = yield* Consumers.make(env)
     const readyConsumers = (streams: ReadonlyArray<Streams.StreamState>) =>
       config.mode === "fanOut"
-        ? Effect.forEach(streams, consumers.arnOf, { concurrency: 5, discard: true })
+        ? onFreshTurn(Effect.forEach(streams, consumers.arnOf, { concurrency: 5, discard: true }))
         : Effect.void
     yield* readyConsumers(streams)
 
@@ -264,10 +265,10 @@ export const make = (
     const syncing = yield* Effect.makeSemaphore(1)
     const sync = (newStreams: Option.Option<ReadonlyArray<Streams.StreamState>>) =>
       syncing.withPermits(1)(
-        Effect.timeoutFail(Sync.round(syncContext, newStreams), {
+        onFreshTurn(Effect.timeoutFail(Sync.round(syncContext, newStreams), {
           duration: env.timeouts.sync,
           onTimeout: () => syncTimeout(env)
-        })
+        }))
       ).pipe(
         Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error })))
       )
@@ -329,6 +330,7 @@ export const make = (
       const startedAt = yield* Monotonic.now
       const pause = yield* membership.heartbeat.pipe(
         Effect.timeoutFail({ duration: Math.floor(env.timeouts.liveness / 2), onTimeout: () => heartbeatTimeout(env) }),
+        onFreshTurn,
         Effect.zipRight(storeAnswered("heartbeat")),
         Effect.as(env.timeouts.heartbeat),
         Effect.catchAll((error) => Effect.as(heartbeatFailed(error), Math.ceil(env.timeouts.heartbeat / 5)))
@@ -400,6 +402,7 @@ export const make = (
               duration: Math.floor(left * share),
               onTimeout: () => new Cause.TimeoutException(name)
             }),
+            onFreshTurn,
             Effect.catchAllCause((cause) =>
               Effect.zipRight(
                 Effect.logWarning(`Closing: ${name} is incomplete`, cause),

@@ -12,6 +12,7 @@ import { KinesisError } from "../KinesisError.js"
 import * as Position from "../Position.js"
 import type { Room } from "./budget.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
 import * as Page from "./page.js"
@@ -213,7 +214,7 @@ const failed = (
 const withTimeout =
   (env: Environment, run: Run.Run, operation: string) =>
   <A>(call: Effect.Effect<A, KinesisError>): Effect.Effect<A, KinesisError> =>
-    Effect.timeoutFail(call, {
+    onFreshTurn(Effect.timeoutFail(call, {
       duration: env.config.polling.timeout,
       onTimeout: () =>
         new KinesisError({
@@ -223,4 +224,4 @@ const withTimeout =
           shardId: run.shard.shardId,
           detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
         })
-    })
+    }))

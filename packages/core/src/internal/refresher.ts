@@ -14,6 +14,7 @@ import type { Member } from "../StateStore.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type { Membership } from "./membership.js"
 import * as Monotonic from "./monotonic.js"
 import * as ShardLists from "./shardLists.js"
@@ -71,6 +72,7 @@ export const make = (options: {
         return listing
       }).pipe(
         Effect.timeoutFail({ duration: env.timeouts.sync, onTimeout: () => timedOut(env, stream) }),
+        onFreshTurn,
         Effect.tap(Ref.update(missing, without(stream.key))),
         Effect.tapErrorTag("KinesisError", (error) =>
           error.reason === "NotFound"

@@ -12,6 +12,7 @@ import { KinesisError } from "../KinesisError.js"
 import type { KinesumerConfig, StartFrom } from "../KinesumerConfig.js"
 import { InvalidConfig } from "../KinesumerError.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as StreamName from "./streamName.js"
 
 export interface StreamState {
@@ -36,10 +37,11 @@ export const resolve = (
 ): Effect.Effect<ReadonlyArray<Resolved>, KinesisError | InvalidConfig> =>
   Effect.gen(function*() {
     const region = yield* env.kinesis.region
-    const resolved = yield* Effect.forEach(streams, (entry, index) =>
-      resolveOne(env, entry, `streams[${index}]`, region), {
-      concurrency: 5
-    })
+    const resolved = yield* onFreshTurn(Effect.forEach(
+      streams,
+      (entry, index) => resolveOne(env, entry, `streams[${index}]`, region),
+      { concurrency: 5 }
+    ))
     return [...new Map([...resolved].reverse().map((one) => [one.stream.key, one])).values()].reverse()
   })
 

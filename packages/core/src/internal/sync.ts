@@ -17,6 +17,7 @@ import { AcquireResult } from "../StateStore.js"
 import type { StateStoreError } from "../StateStoreError.js"
 import type { Assignment } from "./assignment.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
 import * as Liveness from "./liveness.js"
@@ -130,16 +131,16 @@ const look = (
         Option.map((list) => [key, list] as const)
       )
     }
-    const own = yield* Effect.forEach(
+    const own = yield* onFreshTurn(Effect.forEach(
       streams,
       (stream) => stored(stream.key, listOf(env, stream, before.lists.get(stream.key))),
       { concurrency: 4 }
-    )
-    const others = yield* Effect.forEach(
+    ))
+    const others = yield* onFreshTurn(Effect.forEach(
       othersOf(streams, live),
       (key) => stored(key, env.store.getShards(env.config.app, key)),
       { concurrency: 4 }
-    )
+    ))
     return { ...before, streams, live, liveness, lists: new Map([...own, ...others].flatMap(Option.toArray)) }
   })
 
@@ -187,12 +188,14 @@ const change = (
         (rows) => [{ key, list, rows: new Map(rows.map((row) => [row.shardId, row])) }]
       )
     }
-    const views = (yield* Effect.forEach(
+    const views = (yield* onFreshTurn(Effect.forEach(
       seen.streams,
       (stream) => Effect.map(viewOf(stream.key), Arr.map((view): Plan.StreamView => ({ ...view, stream }))),
       { concurrency: 4 }
+    ))).flat()
+    const others = (yield* onFreshTurn(
+      Effect.forEach(othersOf(seen.streams, seen.live), viewOf, { concurrency: 4 })
     )).flat()
-    const others = (yield* Effect.forEach(othersOf(seen.streams, seen.live), viewOf, { concurrency: 4 })).flat()
     const owners = views.flatMap(({ rows }) => [...rows.values()].flatMap(({ owner }) => Option.toArray(owner)))
     const liveness = Liveness.observeOwners(seen.liveness, members, owners, now)
     const plan = Plan.make({
@@ -366,6 +369,7 @@ const abandon = (
   }).pipe(
     Effect.interruptible,
     Effect.timeout(env.config.commit.timeout),
+    onFreshTurn,
     Effect.catchAll((error) => Effect.logDebug("Leases of a failed sync are left to the next one", error))
   )
 

@@ -1,6 +1,7 @@
 /** Many independent writes. */
 import type * as StateStoreError from "@kinesumer/core/StateStoreError"
 import * as Effect from "effect/Effect"
+import { onFreshTurn } from "./freshTurn.js"
 
 // Enough to hide the way to DynamoDB and back, few enough to leave sockets for the heartbeat.
 const concurrency = 16
@@ -23,7 +24,7 @@ export const each = <A, B>(
 ): Effect.Effect<ReadonlyArray<B>> =>
   Effect.suspend(() => {
     let down: StateStoreError.StateStoreError | undefined
-    return Effect.forEach(
+    return onFreshTurn(Effect.forEach(
       elements,
       (element) =>
         Effect.suspend(() => down === undefined ? write(element) : down).pipe(
@@ -35,7 +36,7 @@ export const each = <A, B>(
           )
         ),
       { concurrency }
-    )
+    ))
   })
 
 /**

@@ -23,6 +23,7 @@ import type { Decoded, Item, Key } from "./attributes.js"
 import { keyOf } from "./attributes.js"
 import type { Place } from "./errors.js"
 import * as Errors from "./errors.js"
+import { onFreshTurn } from "./freshTurn.js"
 
 /**
  * The condition of a write does not hold. `row` is the row as it stands, or `undefined` where there is none.
@@ -135,7 +136,8 @@ export const make = (
             operation,
             detail: `table "${place.tableName}" (${place.where}): no answer within ${Duration.format(requestTimeout)}`
           })
-      })
+      }),
+      onFreshTurn
     )
 
   const send = <A>(operation: string, call: Call<A>): Sent<A> => {

@@ -180,6 +180,9 @@ const consume = (
     const { again } = member.mood
     return Effect.raceFirst(runOnce(context, member, service), again.await)
   }).pipe(
+    // Effect 3.22 can hang where a fiber is interrupted that gave way as it began a race, which the operators of `Stream`
+    // do. A consumer gives way only where it waits, so that this is not taken for a fault of the library.
+    Effect.withMaxOpsBeforeYield(Number.MAX_SAFE_INTEGER),
     Effect.catchTag("HandlerFailed", () => Effect.sleep(100)),
     // A stream that is over waits for the process to leave.
     Effect.zipRight(Effect.suspend(() => member.service === undefined ? Effect.sleep("1 hour") : Effect.sleep(10))),
