@@ -13,6 +13,7 @@ import * as Metrics from "../KinesumerMetrics.js"
 import type { Committer } from "./committer.js"
 import type { Delivery } from "./delivery.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as Lane from "./lane.js"
 import * as Run from "./run.js"
 import * as Signal from "./signal.js"
@@ -74,7 +75,7 @@ export const make = (options: {
   const handOver = (run: Run.Run): Effect.Effect<void> =>
     Effect.gen(function*() {
       yield* stopReader(run)
-      yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval))
+      yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval), onFreshTurn)
       // A commit that fails tells so itself, and must not keep the next owner waiting.
       yield* Effect.ignore(options.commit([run]))
       if (yield* end(run)) yield* release(run)
@@ -120,7 +121,7 @@ export const make = (options: {
     drop,
     stopAll: Effect.gen(function*() {
       const runs = [...(yield* Ref.get(state)).values(), ...(yield* Ref.get(leaving)).values()]
-      yield* Effect.forEach(runs, stopReader, { concurrency: "unbounded", discard: true })
+      yield* onFreshTurn(Effect.forEach(runs, stopReader, { concurrency: "unbounded", discard: true }))
     })
   }
 }

@@ -104,10 +104,10 @@ const find = (
 ): Effect.Effect<ConsumerDescription, KinesisError> =>
   Effect.gen(function*() {
     const state = yield* Ref.make("was not found out")
-    const found = yield* Effect.timeoutOption(
+    const found = yield* onFreshTurn(Effect.timeoutOption(
       look({ env, stream, state }, newestBefore),
       env.config.fanOut.registerTimeout
-    )
+    ))
     return yield* Option.match(found, {
       onNone: () => Effect.flatMap(Ref.get(state), (last) => timedOut(env, stream, last)),
       onSome: Effect.succeed

@@ -352,7 +352,7 @@ export const make = (
       })
 
     const syncRound = Effect.gen(function*() {
-      yield* Effect.timeoutOption(syncSoon.await, config.syncInterval)
+      yield* onFreshTurn(Effect.timeoutOption(syncSoon.await, config.syncInterval))
       yield* syncSoon.close
       yield* sync(Option.none()).pipe(
         Effect.matchEffect({
@@ -364,7 +364,7 @@ export const make = (
     const retryPause = Duration.millis(Math.ceil(Duration.toMillis(config.syncInterval) / 5))
 
     const commitRound = Effect.gen(function*() {
-      yield* Effect.timeoutOption(commitSoon.await, config.commit.interval)
+      yield* onFreshTurn(Effect.timeoutOption(commitSoon.await, config.commit.interval))
       yield* commitSoon.close
       // A commit that fails has told so, and is written with the next one.
       yield* Effect.ignore(commitAll(committer.commit))

@@ -154,7 +154,9 @@ export const make = (options: {
         if (!(yield* isOurTurn)) return
         const now = yield* Monotonic.now
         const { streams } = yield* Ref.get(seen)
-        const done = yield* Effect.forEach(streams, (stream) => refreshDue(stream, now), { concurrency: 5 })
+        const done = yield* onFreshTurn(
+          Effect.forEach(streams, (stream) => refreshDue(stream, now), { concurrency: 5 })
+        )
         if (done.includes(true)) {
           const { refreshes } = yield* membership.member
           yield* membership.announce({ refreshes: refreshes + 1 })

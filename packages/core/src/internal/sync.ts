@@ -102,6 +102,12 @@ export const round = (
 const lookAgain = ({ seen }: Pick<SyncContext, "seen">): Effect.Effect<void> =>
   Ref.update(seen, (current) => ({ ...current, look: true }))
 
+/** One question to the store for each, a few at a time. */
+const readAll = <A, B>(
+  all: ReadonlyArray<A>,
+  read: (one: A) => Effect.Effect<B, StateStoreError>
+): Effect.Effect<ReadonlyArray<B>, StateStoreError> => onFreshTurn(Effect.forEach(all, read, { concurrency: 4 }))
+
 /** What is there now: the live members, and the lists whose version has moved. */
 const look = (
   { env, membership }: SyncContext,
@@ -131,16 +137,14 @@ const look = (
         Option.map((list) => [key, list] as const)
       )
     }
-    const own = yield* onFreshTurn(Effect.forEach(
+    const own = yield* readAll(
       streams,
-      (stream) => stored(stream.key, listOf(env, stream, before.lists.get(stream.key))),
-      { concurrency: 4 }
-    ))
-    const others = yield* onFreshTurn(Effect.forEach(
+      (stream) => stored(stream.key, listOf(env, stream, before.lists.get(stream.key)))
+    )
+    const others = yield* readAll(
       othersOf(streams, live),
-      (key) => stored(key, env.store.getShards(env.config.app, key)),
-      { concurrency: 4 }
-    ))
+      (key) => stored(key, env.store.getShards(env.config.app, key))
+    )
     return { ...before, streams, live, liveness, lists: new Map([...own, ...others].flatMap(Option.toArray)) }
   })
 
@@ -188,14 +192,11 @@ const change = (
         (rows) => [{ key, list, rows: new Map(rows.map((row) => [row.shardId, row])) }]
       )
     }
-    const views = (yield* onFreshTurn(Effect.forEach(
+    const views = (yield* readAll(
       seen.streams,
-      (stream) => Effect.map(viewOf(stream.key), Arr.map((view): Plan.StreamView => ({ ...view, stream }))),
-      { concurrency: 4 }
-    ))).flat()
-    const others = (yield* onFreshTurn(
-      Effect.forEach(othersOf(seen.streams, seen.live), viewOf, { concurrency: 4 })
+      (stream) => Effect.map(viewOf(stream.key), Arr.map((view): Plan.StreamView => ({ ...view, stream })))
     )).flat()
+    const others = (yield* readAll(othersOf(seen.streams, seen.live), viewOf)).flat()
     const owners = views.flatMap(({ rows }) => [...rows.values()].flatMap(({ owner }) => Option.toArray(owner)))
     const liveness = Liveness.observeOwners(seen.liveness, members, owners, now)
     const plan = Plan.make({

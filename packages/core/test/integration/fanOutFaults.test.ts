@@ -46,20 +46,16 @@ const subscriptionsTo = ({ gateway }: World, stream: string) =>
     operation === "SubscribeToShard" && body.includes(`:stream/${stream}/`)
   ).length
 
-const isSubscribed = ({ gateway }: World, streams: ReadonlyArray<string>) =>
+const findSubscription = ({ gateway }: World, stream: string) =>
+  gateway.subscriptions().find(({ consumerArn }) => consumerArn.includes(`:stream/${stream}/`))
+
+const isSubscribed = (world: World, streams: ReadonlyArray<string>) =>
   until(
-    Effect.sync(() =>
-      streams.every((stream) =>
-        gateway.subscriptions().some(({ consumerArn }) => consumerArn.includes(`:stream/${stream}/`))
-      )
-    ),
+    Effect.sync(() => streams.every((stream) => findSubscription(world, stream) !== undefined)),
     "all are subscribed"
   )
 
-const subscriptionOf = ({ gateway }: World, stream: string) =>
-  Effect.fromNullable(
-    gateway.subscriptions().find(({ consumerArn }) => consumerArn.includes(`:stream/${stream}/`))
-  )
+const subscriptionOf = (world: World, stream: string) => Effect.fromNullable(findSubscription(world, stream))
 
 const arrived = (member: Support.Member, stream: string, count: number) =>
   until(Effect.map(textsOf(member, stream), ({ length }) => length >= count), `${count} records of ${stream}`)

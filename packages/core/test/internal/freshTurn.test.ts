@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, FiberId, Scheduler } from "effect"
+import { type Cause, Effect, Fiber, FiberId, Scheduler } from "effect"
 import type { RuntimeFiber } from "effect/Fiber"
 import { onFreshTurn } from "../../src/internal/freshTurn.js"
 
@@ -8,6 +8,7 @@ const turn = 40
 
 /** The first fiber that it sees is interrupted when its turn is over, before its next one begins. */
 class InterruptedAtTurn extends Scheduler.MixedScheduler {
+  isInterrupted = false
   private first: unknown
   constructor() {
     super(2_048)
@@ -15,6 +16,7 @@ class InterruptedAtTurn extends Scheduler.MixedScheduler {
   override shouldYield(fiber: RuntimeFiber<unknown, unknown>): number | false {
     this.first ??= fiber
     if (fiber !== this.first || fiber.currentOpCount <= turn) return false
+    this.isInterrupted = true
     queueMicrotask(() => fiber.unsafeInterruptAsFork(FiberId.none))
     return 0
   }
@@ -23,25 +25,26 @@ class InterruptedAtTurn extends Scheduler.MixedScheduler {
 const steps = (count: number): Effect.Effect<void> => count === 0 ? Effect.void : Effect.suspend(() => steps(count - 1))
 
 /** After how many steps of a turn it has to begin so that it does not end when it is interrupted. */
-const hangs = (effect: Effect.Effect<unknown>): Effect.Effect<ReadonlyArray<number>> =>
+const hangs = (effect: Effect.Effect<unknown, unknown>): Effect.Effect<ReadonlyArray<number>> =>
   Effect.filter(
     Array.from({ length: turn }, (_, count) => count),
     (count) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkDaemon(
-          Effect.withScheduler(Effect.zipRight(steps(count), effect), new InterruptedAtTurn())
-        )
+        const scheduler = new InterruptedAtTurn()
+        const fiber = yield* Effect.forkDaemon(Effect.withScheduler(Effect.zipRight(steps(count), effect), scheduler))
         yield* Effect.repeatN(Effect.yieldNow(), 200)
-        yield* Fiber.interruptFork(fiber)
+        // A second interruption could end what the first one did not.
+        if (!scheduler.isInterrupted) yield* Fiber.interruptFork(fiber)
         yield* Effect.repeatN(Effect.yieldNow(), 200)
         return fiber.unsafePoll() === null
       })
   )
 
 describe("freshTurn", () => {
-  const shapes: Record<string, Effect.Effect<unknown>> = {
+  const shapes: Record<string, Effect.Effect<unknown, Cause.TimeoutException>> = {
     raceFirst: Effect.raceFirst(Effect.never, Effect.never),
     race: Effect.race(Effect.never, Effect.never),
+    timeout: Effect.timeout(Effect.never, "1 hour"),
     "a concurrent forEach": Effect.forEach([1, 2, 3], () => Effect.never, { concurrency: 2 })
   }
   for (const [name, shape] of Object.entries(shapes)) {

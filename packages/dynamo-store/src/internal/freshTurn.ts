@@ -1,9 +1,7 @@
 /**
- * Lets what starts fibers do so at the beginning of a turn.
- *
- * A fiber gives way to others after 2,048 steps, wherever it is. `race`, `timeout` and a concurrent `forEach` of Effect
- * 3.22 begin in several steps: when a fiber gives way between these, and is interrupted before its next turn, the fibers
- * that were made and not started are waited for, and it never ends. A fiber that has just given way does not do so there.
+ * Lets what starts fibers (a race, a timeout, a concurrent `forEach`) do so at the beginning of a turn: Effect 3.22 never
+ * ends it when its fiber gives way as it begins and is interrupted there. It is `freshTurn.ts` of `@kinesumer/core`, which
+ * is internal there, and tested there.
  */
 import * as Effect from "effect/Effect"
 

@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { Call, Table } from "./client.js"
 import * as Errors from "./errors.js"
+import { onFreshTurn } from "./freshTurn.js"
 
 const operation = "layer"
 
@@ -68,6 +69,7 @@ export const ensure = (table: Table, createTable: boolean): Effect.Effect<void, 
       duration: patience,
       onTimeout: () => problem(table, "Timeout", `is not active after ${Duration.format(patience)}`)
     }),
+    onFreshTurn,
     Effect.asVoid
   )
 }
