@@ -99,7 +99,7 @@ export const mutations: ReadonlyArray<Mutation> = [
         replacement: ""
       },
       {
-        text: `        yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval));
+        text: `        yield* settled(run).pipe(Effect.timeoutOption(env.config.syncInterval), onFreshTurn);
 `,
         replacement: `        yield* release(run);
         yield* Effect.sleep(env.config.syncInterval);
