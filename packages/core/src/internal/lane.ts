@@ -53,7 +53,7 @@ export interface Lane {
  * Marks beyond a gap are kept as intervals. A group that leaves this many gaps has lost track itself; forgetting the
  * marks furthest ahead keeps memory bounded and only means that those records are delivered again after a restart.
  */
-const maxGaps = 10_000
+export const maxGaps = 10_000
 
 export const make = (position: Position.Position): Lane => ({
   committed: position,
@@ -83,22 +83,40 @@ export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice
   )
 }
 
-/** The next slice. This is the one place that moves the cursor forwards. */
-export const pull = (lane: Lane): readonly [slice: Option.Option<Slice>, lane: Lane] => {
-  const [slice, ...waiting] = lane.waiting
-  return slice === undefined
-    ? [Option.none(), lane]
-    : [
-      Option.some(slice),
-      {
-        ...lane,
-        waiting,
-        waitingRecords: lane.waitingRecords - slice.records.length,
-        waitingBytes: lane.waitingBytes - slice.bytes,
-        cursor: slice.to
-      }
-    ]
+/** The next slice, or as much of it as is wanted. This is the one place that moves the cursor forwards. */
+export const pull = (lane: Lane, most = Infinity): readonly [slice: Option.Option<Slice>, lane: Lane] => {
+  const [first, ...others] = lane.waiting
+  if (first === undefined) return [Option.none(), lane]
+  const [slice, waiting] = first.records.length <= most ? [first, others] : split(first, most, others)
+  return [
+    Option.some(slice),
+    {
+      ...lane,
+      waiting,
+      waitingRecords: lane.waitingRecords - slice.records.length,
+      waitingBytes: lane.waitingBytes - slice.bytes,
+      cursor: slice.to
+    }
+  ]
 }
+
+/** The bytes are shared out by the number of records: what counts is that both parts together give back what was taken. */
+const split = (
+  slice: Slice,
+  size: number,
+  others: ReadonlyArray<Slice>
+): readonly [slice: Slice, waiting: ReadonlyArray<Slice>] => {
+  const records = slice.records.slice(0, size)
+  const bytes = Math.floor((slice.bytes * size) / slice.records.length)
+  const to = records.reduce((_, record) => after(record), slice.from)
+  return [
+    { ...slice, records, bytes, to },
+    [{ ...slice, records: slice.records.slice(size), bytes: slice.bytes - bytes, from: to }, ...others]
+  ]
+}
+
+export const after = (record: DeliveredRecord): Position.Position =>
+  Position.afterSequence(record.sequenceNumber, record.subSequenceNumber)
 
 /** Marks a stretch as processed. Marks come in any order; `processed` moves over those that close up. */
 export const mark = (lane: Lane, interval: Interval): Lane => {
@@ -112,14 +130,26 @@ export const mark = (lane: Lane, interval: Interval): Lane => {
 
 /** Keeps the intervals sorted, apart and joined where they touch. */
 const insert = (marked: ReadonlyArray<Interval>, interval: Interval): ReadonlyArray<Interval> => {
-  const before = marked.filter((other) => Position.compare(other.to, interval.from) < 0)
-  const after = marked.filter((other) => Position.compare(other.from, interval.to) > 0)
-  const touching = marked.slice(before.length, marked.length - after.length)
-  const joined = touching.reduce<Interval>((self, that) => ({
+  const start = firstIndex(marked, (other) => Position.compare(other.to, interval.from) >= 0)
+  const end = firstIndex(marked, (other) => Position.compare(other.from, interval.to) > 0)
+  const joined = marked.slice(start, end).reduce<Interval>((self, that) => ({
     from: Position.compare(that.from, self.from) < 0 ? that.from : self.from,
     to: Position.compare(that.to, self.to) > 0 ? that.to : self.to
   }), interval)
-  return [...before, joined, ...after]
+  return [...marked.slice(0, start), joined, ...marked.slice(end)]
+}
+
+/** Where the intervals begin for which this holds, as it does for all that follow. There can be as many as are in hand. */
+const firstIndex = (marked: ReadonlyArray<Interval>, holds: (interval: Interval) => boolean): number => {
+  let low = 0
+  let high = marked.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const interval = marked[middle]
+    if (interval !== undefined && holds(interval)) high = middle
+    else low = middle + 1
+  }
+  return low
 }
 
 /**

@@ -5,7 +5,7 @@ import * as Position from "../Position.js"
 import * as SequenceNumber from "../SequenceNumber.js"
 import type { Room } from "./budget.js"
 import { DeliveredRecord, SliceSymbol } from "./deliveredRecord.js"
-import type { Interval, Slice } from "./lane.js"
+import { after, type Interval, type Slice } from "./lane.js"
 import type { Run } from "./run.js"
 
 /** A slice that knows whose it is, so that a record can be marked wherever it has got to. */
@@ -155,6 +155,3 @@ export const intervalOf = (slice: Slice, index: number): Interval => {
     to: record === undefined ? slice.to : after(record)
   }
 }
-
-const after = (record: DeliveredRecord): Position.Position =>
-  Position.afterSequence(record.sequenceNumber, record.subSequenceNumber)
