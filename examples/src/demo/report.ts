@@ -91,7 +91,7 @@ const describe = (event: KinesumerEvent.KinesumerEvent): string => {
       return [
         event._tag,
         ..."shardId" in event && event.shardId !== undefined ? [`${event.stream}/${event.shardId}`] : [],
-        ..."error" in event ? [event.error.message] : []
+        ..."error" in event && event.error instanceof Error ? [event.error.message] : []
       ].join(" ")
   }
 }

@@ -13,13 +13,16 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Consumers from "./internal/consumers.js"
 import * as MemberHealth from "./internal/health.js"
+import * as Leased from "./internal/leased.js"
 import * as Member from "./internal/member.js"
+import * as ProcessingOptions from "./internal/processingOptions.js"
 import { KinesisClient } from "./KinesisClient.js"
 import type { KinesisError } from "./KinesisError.js"
 import * as KinesumerConfig from "./KinesumerConfig.js"
 import type { CommitError, ConsumeError, InvalidConfig, LeaseLost, StartError } from "./KinesumerError.js"
 import type { KinesumerEvent } from "./KinesumerEvent.js"
 import type { KinesumerRecord } from "./KinesumerRecord.js"
+import type * as Processing from "./Processing.js"
 import type { StateStore } from "./StateStore.js"
 
 /**
@@ -96,6 +99,24 @@ export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesume
    */
   readonly mark: (records: KinesumerRecord | Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
 
+  /** See the function `process`. */
+  readonly process: <E, R, RR = never, DE = never, DR = never>(
+    handler: Processing.Handler<E, R>,
+    options?: Processing.ProcessOptions<E, RR, DE, DR>
+  ) => Effect.Effect<void, Processing.ProcessError<E, DE>, R | RR | DR>
+
+  /** See the function `processBatch`. */
+  readonly processBatch: <E, R, RR = never, DE = never, DR = never>(
+    handler: Processing.BatchHandler<E, R>,
+    options?: Processing.BatchOptions<E, RR, DE, DR>
+  ) => Effect.Effect<void, Processing.ProcessError<Processing.BatchError<E>, DE>, R | RR | DR>
+
+  /** See the function `whileLeased`. */
+  readonly whileLeased: <A, E, R>(
+    record: KinesumerRecord,
+    effect: Effect.Effect<A, E, R>
+  ) => Effect.Effect<A, E | LeaseLost, R>
+
   /** Writes what is marked now, without waiting for `commit.interval`. */
   readonly commit: Effect.Effect<void, CommitError>
 
@@ -141,6 +162,9 @@ export const make = (
       records: member.delivery.records,
       shards: member.delivery.shards,
       mark: (records) => member.delivery.mark(Symbol.iterator in records ? records : [records]),
+      process: (handler, options) => ProcessingOptions.process(member.env, member.delivery, handler, options),
+      processBatch: (handler, options) => ProcessingOptions.processBatch(member.env, member.delivery, handler, options),
+      whileLeased: (record, effect) => Leased.whileLeased(member.env, member.membership, record, effect),
       commit: member.commit,
       refresh: member.refresh,
       pause: (stream) => setPaused(stream, true),
@@ -200,6 +224,104 @@ export const layerConfig = (
   options: Config.Config.Wrap<KinesumerConfig.KinesumerOptions>
 ): Layer.Layer<Kinesumer, StartError | ConfigError, KinesisClient | StateStore> =>
   Layer.scoped(Kinesumer, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Runs a handler for each record of this member, until the group is closed or something fails.
+ *
+ * A record is marked when its handler is done, whatever `commit.mode` says; completions come in any order, and what is
+ * committed is the position up to which every record is finished. So a crash loses nothing that was not finished, and what
+ * was finished behind an unfinished record is delivered again.
+ *
+ * A handler that fails, dies or takes longer than `timeout` is tried again by `retry`, while the records behind it wait for
+ * it according to `ordering`; after that `onFailure` decides. Interrupting `process` is no failure: handlers are
+ * interrupted, and what they had in hand is delivered again.
+ *
+ * When a shard is handed over, what was taken of it may be finished for at most one `syncInterval`. Then, and at once when
+ * its lease is lost, its handlers are interrupted, since another member handles their records.
+ *
+ * One run at a time, and not beside `records` or `shards`.
+ *
+ * @since 0.1.0
+ * @category processing
+ * @example
+ * import { Kinesumer, type KinesumerRecord, type Processing } from "@kinesumer/core"
+ * import { Effect, Schedule } from "effect"
+ *
+ * declare const handle: (record: KinesumerRecord.KinesumerRecord) => Effect.Effect<void, Error>
+ * declare const putDeadLetter: (failed: Processing.FailedRecord<Error>) => Effect.Effect<void>
+ *
+ * export const program = Kinesumer.process(handle, {
+ *   ordering: "partitionKey",
+ *   concurrency: 32,
+ *   timeout: "10 seconds",
+ *   retry: Schedule.intersect(Schedule.exponential("100 millis"), Schedule.recurs(5)),
+ *   onFailure: putDeadLetter
+ * })
+ */
+export const process = <E, R, RR = never, DE = never, DR = never>(
+  handler: Processing.Handler<E, R>,
+  options?: Processing.ProcessOptions<E, RR, DE, DR>
+): Effect.Effect<void, Processing.ProcessError<E, DE>, R | RR | DR | Kinesumer> =>
+  Effect.flatMap(Kinesumer, (kinesumer) => kinesumer.process(handler, options))
+
+/**
+ * The same for batches. A batch holds records of one shard, in the order of the shard. With `partitionKey` several batches
+ * of a shard can be handled at once, which have no key in common.
+ *
+ * A handler that fails with `BatchFailed` says which records failed: these are tried again in a batch of their own, and the
+ * others are finished. But those that `ordering` puts behind a failed one were handled out of their turn, so they come
+ * again with it, until it is handled or dead-lettered. Any other failure is one of all records. Dead letters are written
+ * record by record.
+ *
+ * @since 0.1.0
+ * @category processing
+ * @example
+ * import { Kinesumer, type KinesumerRecord, Processing } from "@kinesumer/core"
+ * import { Effect, Schedule } from "effect"
+ *
+ * declare const insertAll: (
+ *   records: ReadonlyArray<KinesumerRecord.KinesumerRecord>
+ * ) => Effect.Effect<ReadonlyArray<Processing.RecordFailure<Error>>>
+ *
+ * export const program = Kinesumer.processBatch(
+ *   (records) =>
+ *     Effect.flatMap(insertAll(records), (failures) =>
+ *       failures.length === 0 ? Effect.void : new Processing.BatchFailed({ failures })),
+ *   { size: 500, maxWait: "200 millis", ordering: "partitionKey", retry: Schedule.recurs(3) }
+ * )
+ */
+export const processBatch = <E, R, RR = never, DE = never, DR = never>(
+  handler: Processing.BatchHandler<E, R>,
+  options?: Processing.BatchOptions<E, RR, DE, DR>
+): Effect.Effect<void, Processing.ProcessError<Processing.BatchError<E>, DE>, R | RR | DR | Kinesumer> =>
+  Effect.flatMap(Kinesumer, (kinesumer) => kinesumer.processBatch(handler, options))
+
+/**
+ * Runs an effect only while the lease under which the record was read is this member's, as far as the member can know:
+ *
+ * - it does not begin when the lease is lost, or when the last heartbeat is older than `livenessTimeout`, so that others
+ *   may have taken the shard over;
+ * - when either happens meanwhile, the effect is interrupted;
+ * - both are `LeaseLost`.
+ *
+ * This keeps late writes rare, and cannot exclude them: a process can be frozen between the check and the write, and a
+ * write that was sent cannot be called back. Where that matters, the place that is written to has to decide: store
+ * `record.epoch` beside what is written, and refuse a lower one than is stored.
+ *
+ * @since 0.1.0
+ * @category processing
+ * @example
+ * import { Kinesumer, type KinesumerRecord } from "@kinesumer/core"
+ * import type { Effect } from "effect"
+ *
+ * declare const write: (record: KinesumerRecord.KinesumerRecord) => Effect.Effect<void>
+ *
+ * export const handle = (record: KinesumerRecord.KinesumerRecord) => write(record).pipe(Kinesumer.whileLeased(record))
+ */
+export const whileLeased =
+  (record: KinesumerRecord) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | LeaseLost, R | Kinesumer> =>
+    Effect.flatMap(Kinesumer, (kinesumer) => kinesumer.whileLeased(record, effect))
 
 /**
  * Takes the group's consumer away from each of its streams, for when the group is retired: a registered consumer costs by

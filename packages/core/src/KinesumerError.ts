@@ -56,13 +56,13 @@ export class LeaseLost extends Data.TaggedError("LeaseLost")<{
 }
 
 /**
- * Only one run of `records` or `shards` at a time: two would share the records of a shard between them.
+ * Only one run of `records`, `shards` or `process` at a time: two would share the records of a shard between them.
  *
  * @since 0.1.0
  * @category errors
  */
 export class AlreadyRunning extends Data.TaggedError("AlreadyRunning")<{
-  readonly view: "records" | "shards"
+  readonly view: "records" | "shards" | "process"
 }> {
   override get message(): string {
     return `A run of "${this.view}" is under way in this member. End it first, or use "shards" to read in parallel`

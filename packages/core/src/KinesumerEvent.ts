@@ -21,6 +21,15 @@ export interface ShardName {
 }
 
 /**
+ * @since 0.1.0
+ * @category models
+ */
+export interface RecordName extends ShardName {
+  readonly sequenceNumber: string
+  readonly subSequenceNumber: number | undefined
+}
+
+/**
  * - `AssignmentChanged`: a sync published an assignment that starts or stops something
  * - `LeaseLost`: a shard was stopped because its lease is somebody else's
  * - `LeaseRestored`: the lease of a running shard was acquired anew under a later epoch: its row had vanished, or others
@@ -37,6 +46,8 @@ export interface ShardName {
  *   verified (`DeliveryResumed`)
  * - `MemberRegisteredAgain`: the row of this member had vanished
  * - `LoopFailed`: a background loop met a defect and goes on with its next round
+ * - `HandlerFailed`: an attempt to handle a record, or a batch that begins with it, failed
+ * - `DeadLettered`: a record failed for the last time, and the dead-letter effect has taken care of it
  * - `CloseIncomplete`: a step of closing could not be done in time
  *
  * @since 0.1.0
@@ -68,6 +79,8 @@ export type KinesumerEvent = Data.TaggedEnum<{
   readonly DeliveryResumed: object
   readonly MemberRegisteredAgain: object
   readonly LoopFailed: { readonly loop: string; readonly cause: Cause.Cause<unknown> }
+  readonly HandlerFailed: RecordName & { readonly attempt: number; readonly error: unknown }
+  readonly DeadLettered: RecordName & { readonly attempts: number; readonly error: unknown }
   readonly CloseIncomplete: { readonly step: string; readonly cause: Cause.Cause<unknown> }
 }>
 
@@ -81,8 +94,10 @@ export const {
   AssignmentChanged,
   CloseIncomplete,
   CommitFailed,
+  DeadLettered,
   DeliveryResumed,
   DeliverySuspended,
+  HandlerFailed,
   HeartbeatFailed,
   LeaseLost,
   LeaseRestored,

@@ -77,3 +77,15 @@ export const rebalances = Metric.counter("kinesumer_rebalances_total", {
   description: "Assignments published that start or stop a shard",
   incremental: true
 })
+
+/** @since 0.1.0 @category metrics */
+export const handlerFailures = Metric.counter("kinesumer_handler_failures_total", {
+  description: "Attempts of a handler of process or processBatch that failed",
+  incremental: true
+})
+
+/** @since 0.1.0 @category metrics */
+export const deadLetters = Metric.counter("kinesumer_dead_letters_total", {
+  description: "Records that the dead-letter effect has taken care of",
+  incremental: true
+})

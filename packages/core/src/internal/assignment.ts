@@ -57,6 +57,7 @@ export const make = (options: {
     Effect.gen(function*() {
       const wasOver = (yield* Ref.getAndSet(run.status, "Over")) === "Over"
       if (wasOver) return false
+      yield* run.over.open
       yield* Ref.update(state, without(run))
       yield* delivery.stopped(run)
       yield* gauge

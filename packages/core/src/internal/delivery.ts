@@ -33,9 +33,25 @@ export interface ShardStream {
   readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
 }
 
+/** A run that marks for itself. */
+export interface Taking {
+  /** Waits for a slice of a shard that has room for some of it, and takes as much as that. */
+  readonly pull: (roomOf: RoomOf) => Pull<Handed>
+  /** There may be room where there was none. */
+  readonly again: Effect.Effect<void>
+}
+
+/** How many records of a run may be taken, given the number of runs. */
+export type RoomOf = (run: Run.Run, runs: number) => number
+
 export interface Delivery {
   readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
   readonly shards: Stream.Stream<ShardStream, ConsumeError>
+  readonly taking: Effect.Effect<Taking, AlreadyRunning, Scope.Scope>
+  /** Waits for good standing. `false` when a record of this run must not be handed to user code any more. */
+  readonly mayHandle: (run: Run.Run) => Effect.Effect<boolean>
+  /** Whether this member can be sure of its leases. */
+  readonly inStanding: Effect.Effect<boolean>
   readonly mark: (records: Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
   readonly setPaused: (streamKey: string, paused: boolean) => Effect.Effect<void>
   readonly paused: Effect.Effect<ReadonlySet<string>>
@@ -56,7 +72,7 @@ export interface Delivery {
 
 type View =
   | { readonly _tag: "Idle" }
-  | { readonly _tag: "Records" }
+  | { readonly _tag: "Records"; readonly name: "records" | "process" }
   | {
     readonly _tag: "Shards"
     /** Tells this run of `shards` from later ones. */
@@ -66,16 +82,21 @@ type View =
     readonly consumed: ReadonlySet<Run.Run>
   }
 
-interface Handed {
+export interface Handed {
   readonly run: Run.Run
   readonly slice: Lane.Slice
 }
 
 /** A pull, as `Stream` has it: `none` is the end. */
-type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
+export type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
 
 const noRoom: Room = { records: 0, bytes: 0 }
 const allRoom: Room = { records: Infinity, bytes: Infinity }
+const wholeSlices: RoomOf = () => Infinity
+
+/** The run under which a record was delivered; `undefined` where it was not. */
+export const runOf = (record: KinesumerRecord): Run.Run | undefined =>
+  record instanceof DeliveredRecord ? record[SliceSymbol]?.run : undefined
 
 export const make = (options: {
   readonly env: Environment
@@ -103,11 +124,11 @@ export const make = (options: {
 
     // --- Taking -----------------------------------------------------------------------------------------------------
 
-    const takeFrom = (run: Run.Run): Effect.Effect<Option.Option<Handed>> =>
+    const takeFrom = (run: Run.Run, most: number): Effect.Effect<Option.Option<Handed>> =>
       Effect.gen(function*() {
         if ((yield* Ref.get(run.status)) !== "Running") return Option.none()
         if ((yield* Ref.get(paused)).has(run.stream.key)) return Option.none()
-        const slice = yield* Ref.modify(run.lane, Lane.pull)
+        const slice = yield* Ref.modify(run.lane, (lane) => Lane.pull(lane, most))
         if (Option.isNone(slice)) return Option.none()
         yield* releaseSlices(budget, [slice.value])
         yield* run.room.open
@@ -116,16 +137,20 @@ export const make = (options: {
         return Option.some({ run, slice: slice.value })
       })
 
-    const takeNext: Effect.Effect<Handed | undefined> = Effect.gen(function*() {
-      for (const run of ready) {
-        ready.delete(run)
-        const handed = yield* takeFrom(run)
-        if (Option.isNone(handed)) continue
-        if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
-        return handed.value
-      }
-      return undefined
-    })
+    const takeNext = (roomOf: RoomOf): Effect.Effect<Handed | undefined> =>
+      Effect.gen(function*() {
+        const { size } = yield* options.runs
+        for (const run of ready) {
+          const most = roomOf(run, size)
+          if (most <= 0) continue
+          ready.delete(run)
+          const handed = yield* takeFrom(run, most)
+          if (Option.isNone(handed)) continue
+          if ((yield* Ref.get(run.lane)).waiting.length > 0) ready.add(run)
+          return handed.value
+        }
+        return undefined
+      })
 
     /** Waits until `look` finds something, and the member may hand it out. What is found is taken without a gap. */
     const pull = <A>(signal: Signal.Signal, look: Pull<A | undefined>): Pull<A> => {
@@ -211,11 +236,13 @@ export const make = (options: {
       Effect.acquireRelease(
         Effect.flatMap(
           Ref.modify(view, (current) =>
-            current._tag === "Idle" ? [undefined, next] : [current._tag, current]),
+            current._tag === "Idle"
+              ? [undefined, next]
+              : [current._tag === "Records" ? current.name : "shards" as const, current]),
           (running) =>
             running === undefined
               ? Effect.void
-              : new AlreadyRunning({ view: running === "Records" ? "records" : "shards" })
+              : new AlreadyRunning({ view: running })
         ),
         () =>
           Effect.gen(function*() {
@@ -248,9 +275,21 @@ export const make = (options: {
         }))
 
     const records = Stream.unwrapScoped(Effect.gen(function*() {
-      yield* begin({ _tag: "Records" })
-      return Stream.repeatEffectChunkOption(yield* handing(pull(wake, takeNext)))
+      yield* begin({ _tag: "Records", name: "records" })
+      return Stream.repeatEffectChunkOption(yield* handing(pull(wake, takeNext(wholeSlices))))
     }))
+
+    const mayHandle = (run: Run.Run): Effect.Effect<boolean> =>
+      Effect.gen(function*() {
+        if (Option.isSome(yield* Ref.get(outcome)) || (yield* Ref.get(run.status)) === "Over") {
+          return false
+        }
+        if (yield* membership.mayDeliver) {
+          return true
+        }
+        yield* membership.awaitDelivery
+        return yield* mayHandle(run)
+      })
 
     const isCurrent = (id: symbol) =>
       Effect.map(Ref.get(view), (current) =>
@@ -300,7 +339,7 @@ export const make = (options: {
         const look: Pull<Handed | undefined> = Effect.gen(function*() {
           // What it has not handed out went back when its run of `shards` ended.
           if (!(yield* isCurrent(id))) return yield* Effect.fail(Option.none())
-          const handed = yield* takeFrom(run)
+          const handed = yield* takeFrom(run, Infinity)
           if (Option.isSome(handed)) return handed.value
           const { ending, waiting } = yield* Ref.get(run.lane)
           const isOver = (yield* Ref.get(run.status)) !== "Running" || (ending === "Read" && waiting.length === 0)
@@ -336,6 +375,13 @@ export const make = (options: {
     return {
       records,
       shards,
+      taking: Effect.as(begin({ _tag: "Records", name: "process" }), {
+        pull: (roomOf) =>
+          pull(wake, takeNext(roomOf)),
+        again: Effect.asVoid(wake.open)
+      }),
+      mayHandle,
+      inStanding: membership.mayDeliver,
       mark,
       paused: Ref.get(paused),
       setPaused: (streamKey, isPaused) =>

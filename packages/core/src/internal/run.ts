@@ -39,6 +39,8 @@ export interface Run {
   readonly arrival: Signal.Signal
   /** A hand-over waits here for the slice in hand. */
   readonly settled: Signal.Signal
+  /** Opens once, for good, when the run is `Over`. */
+  readonly over: Effect.Latch
   /** How far the last answer was behind the tip, in milliseconds. */
   readonly lag: Ref.Ref<Option.Option<number>>
   /** Monotonic time of the last answer, of an empty one too. */
@@ -70,6 +72,7 @@ export const make = (options: {
       room: yield* Signal.make,
       arrival: yield* Signal.make,
       settled: yield* Signal.make,
+      over: yield* Effect.makeLatch(false),
       lag: yield* Ref.make<Option.Option<number>>(Option.none()),
       answeredAt: yield* Ref.make<Option.Option<number>>(Option.none()),
       trouble: yield* Ref.make<Option.Option<KinesisError>>(Option.none())

@@ -178,6 +178,8 @@ const describe = (event: KinesumerEvent): string =>
     DeliveryResumed: () => "DeliveryResumed",
     MemberRegisteredAgain: () => "MemberRegisteredAgain",
     LoopFailed: ({ loop }) => `LoopFailed ${loop}`,
+    HandlerFailed: ({ attempt, sequenceNumber }) => `HandlerFailed ${sequenceNumber} attempt ${attempt}`,
+    DeadLettered: ({ sequenceNumber }) => `DeadLettered ${sequenceNumber}`,
     CloseIncomplete: ({ cause, step }) => `CloseIncomplete ${step} ${Cause.pretty(cause)}`
   })
 

@@ -1,0 +1,374 @@
+/**
+ * Runs a handler over what the member delivers: takes records as there is room, gives them to workers in an order that
+ * the scheduler decides, and marks each when it is finished.
+ *
+ * ```
+ *             ┌───────────────── its time has come ──────────────── Waiting
+ *             v                                                        ^
+ *   Queued ──> Handling ── failed, and may be tried again ─────────────┘
+ *                 ├─ done ────────────────────> Finished: marked
+ *                 └─ failed for the last time ─> Given up ── dead-lettered ──> Finished: marked
+ *                                                   └─ stop, or that failed ──> the whole fails
+ * ```
+ *
+ * When the run of a shard is over, everything of it leaves unmarked from whichever state it is in, and what runs of it is
+ * interrupted.
+ */
+import * as Array_ from "effect/Array"
+import * as Cause from "effect/Cause"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as FiberSet from "effect/FiberSet"
+import * as MutableList from "effect/MutableList"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Schedule from "effect/Schedule"
+import { type ConsumeError, LeaseLost } from "../KinesumerError.js"
+import * as KinesumerEvent from "../KinesumerEvent.js"
+import * as Metrics from "../KinesumerMetrics.js"
+import type { KinesumerRecord } from "../KinesumerRecord.js"
+import * as Processing from "../Processing.js"
+import type { Delivery, Handed } from "./delivery.js"
+import type { Environment } from "./environment.js"
+import * as Scheduler from "./scheduler.js"
+import * as Signal from "./signal.js"
+
+export interface Work<In, E, R, RR, DE, DR> {
+  readonly handle: (records: Array_.NonEmptyReadonlyArray<KinesumerRecord>) => Effect.Effect<unknown, In, R>
+  /** What a failure is for each of the records: `undefined` for one that was handled all the same. */
+  readonly judge: (
+    error: Processing.HandlerError<In>,
+    records: ReadonlyArray<KinesumerRecord>
+  ) => (record: KinesumerRecord) => Processing.HandlerError<E> | undefined
+  readonly retry: Schedule.Schedule<unknown, Processing.HandlerError<In>, RR> | undefined
+  readonly onFailure: "stop" | ((failed: Processing.FailedRecord<E>) => Effect.Effect<unknown, DE, DR>)
+}
+
+export interface Settings {
+  readonly ordering: Processing.Ordering
+  readonly concurrency: number
+  readonly maxInFlight: number
+  readonly timeout: Option.Option<Duration.Duration>
+  readonly size: number
+  readonly maxWait: Duration.Duration
+}
+
+interface Failure<E> {
+  readonly entry: Scheduler.Entry
+  readonly error: Processing.HandlerError<E>
+}
+
+/** A batch on its way. Its entries are those that are not finished. */
+interface Job<In, E, RR> {
+  readonly line: Scheduler.Line
+  entries: ReadonlyArray<Scheduler.Entry>
+  attempts: number
+  driver: Schedule.ScheduleDriver<unknown, Processing.HandlerError<In>, RR> | undefined
+  failed: { readonly cause: Cause.Cause<unknown>; readonly failures: ReadonlyArray<Failure<E>> } | undefined
+  givenUp: boolean
+  /** What is interrupted when the shard is lost. */
+  fiber: Fiber.RuntimeFiber<unknown, unknown> | undefined
+}
+
+export const run = <In, E, R, RR, DE, DR>(
+  env: Environment,
+  delivery: Delivery,
+  settings: Settings,
+  work: Work<In, E, R, RR, DE, DR>
+): Effect.Effect<void, ConsumeError | Processing.RecordFailed<E> | Processing.DeadLetterFailed<DE>, R | RR | DR> =>
+  Effect.scoped(Effect.flatMap(make(env, delivery, settings, work), ({ join }) => join))
+
+const make = <In, E, R, RR, DE, DR>(
+  env: Environment,
+  delivery: Delivery,
+  settings: Settings,
+  work: Work<In, E, R, RR, DE, DR>
+) => {
+  type OneJob = Job<In, E, RR>
+  type Failed = Processing.RecordFailed<E> | Processing.DeadLetterFailed<DE>
+  type Env = R | RR | DR
+
+  return Effect.gen(function*() {
+    const taking = yield* delivery.taking
+    const fibers = yield* FiberSet.make<unknown, Failed>()
+    const settled = yield* Signal.make
+    const scheduler = Scheduler.make(settings)
+    const jobs = new Set<OneJob>()
+    /** Those whose time has come again. */
+    let again = MutableList.empty<OneJob>()
+    let working = 0
+    let isStopping = false
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        isStopping = true
+      })
+    )
+
+    /** Workers decide themselves where they can be interrupted, so that no place is lost. */
+    const fork = (effect: Effect.Effect<void, Failed, Env>) =>
+      Effect.uninterruptible(FiberSet.run(fibers, Effect.uninterruptible(effect)))
+
+    // --- Leaving ----------------------------------------------------------------------------------------------------
+
+    const finish = (job: OneJob, entries: ReadonlyArray<Scheduler.Entry>): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        scheduler.finish(job.line, entries)
+        const finished = new Set(entries)
+        job.entries = job.entries.filter((entry) => !finished.has(entry))
+        if (job.entries.length === 0) jobs.delete(job)
+        return Effect.zipRight(taking.again, scheduler.inFlight() === 0 ? settled.open : Effect.void)
+      })
+
+    /** They are delivered again, by whoever has the shard next. */
+    const leave = (job: OneJob): Effect.Effect<void> => Effect.suspend(() => finish(job, job.entries))
+
+    const complete = (job: OneJob, entries: ReadonlyArray<Scheduler.Entry>): Effect.Effect<void> =>
+      delivery.mark(entries.map(({ record }) => record)).pipe(
+        // Then everything of the shard leaves anyway.
+        Effect.ignore,
+        Effect.zipRight(finish(job, entries))
+      )
+
+    const isOver = (job: OneJob): boolean => job.line.over || isStopping
+
+    const close = (line: Scheduler.Line): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        scheduler.close(line)
+        const own = [...jobs].filter((job) => job.line === line)
+        const rest = MutableList.empty<OneJob>()
+        for (const job of again) if (job.line !== line) MutableList.append(rest, job)
+        again = rest
+        return Effect.forEach(
+          own,
+          (job) => job.fiber === undefined ? leave(job) : Fiber.interruptFork(job.fiber),
+          { discard: true }
+        ).pipe(Effect.zipRight(scheduler.inFlight() === 0 ? settled.open : Effect.void), Effect.zipRight(taking.again))
+      })
+
+    // --- Workers ----------------------------------------------------------------------------------------------------
+
+    const nextJob = (): OneJob | undefined => {
+      const waited = MutableList.shift(again)
+      if (waited !== undefined) return waited
+      const batch = scheduler.take()
+      if (batch === undefined) return undefined
+      const job: OneJob = {
+        ...batch,
+        attempts: 0,
+        driver: undefined,
+        failed: undefined,
+        givenUp: false,
+        fiber: undefined
+      }
+      jobs.add(job)
+      return job
+    }
+
+    /** Starts as many workers as there is work for, and a clock for each line that waits for its batch to fill. */
+    const dispatch: Effect.Effect<void, never, Env> = Effect.suspend(() => {
+      const line = scheduler.toTime()
+      if (line !== undefined) return Effect.zipRight(fork(time(line)), dispatch)
+      if (working >= settings.concurrency || isStopping) return Effect.void
+      const job = nextJob()
+      if (job === undefined) return Effect.void
+      working++
+      return Effect.zipRight(fork(worker(job)), dispatch)
+    })
+
+    const time = (line: Scheduler.Line): Effect.Effect<void, never, Env> =>
+      Effect.interruptible(Effect.sleep(settings.maxWait)).pipe(
+        Effect.zipRight(Effect.sync(() => {
+          scheduler.timeIsUp(line)
+        })),
+        Effect.zipRight(dispatch)
+      )
+
+    const worker = (job: OneJob): Effect.Effect<void, Failed, Env> =>
+      Effect.flatMap(perform(job), () => {
+        // It may have been interrupted because of this job, so it must not begin another one.
+        const next = isOver(job) ? undefined : nextJob()
+        if (next !== undefined) return Effect.zipRight(dispatch, worker(next))
+        working--
+        return dispatch
+      })
+
+    const perform = (job: OneJob): Effect.Effect<void, Failed, Env> =>
+      Effect.withFiberRuntime((fiber) => {
+        if (!jobs.has(job)) return Effect.void
+        job.fiber = fiber
+        return job.givenUp ? giveUp(job) : attempt(job)
+      })
+
+    /** Runs what belongs to the user, as long as the shard is ours: `none` if it was not, and nothing was run. */
+    const handling = <A, E2, R2>(
+      job: OneJob,
+      effect: Effect.Effect<A, E2, R2>
+    ): Effect.Effect<Exit.Exit<Option.Option<A>, E2>, never, R2> =>
+      delivery.mayHandle(job.line.run).pipe(
+        Effect.flatMap((may) => may ? Effect.asSome(effect) : Effect.succeedNone),
+        Effect.interruptible,
+        Effect.exit
+      )
+
+    const attempt = (job: OneJob): Effect.Effect<void, never, Env> =>
+      Effect.flatMap(handling(job, timed(settings, job.entries, work.handle)), (exit) => {
+        job.fiber = undefined
+        if (isOver(job)) return leave(job)
+        if (Exit.isFailure(exit)) return failed(job, exit.cause)
+        return Option.isSome(exit.value) ? complete(job, job.entries) : leave(job)
+      })
+
+    // --- Failing ----------------------------------------------------------------------------------------------------
+
+    const failed = (
+      job: OneJob,
+      cause: Cause.Cause<In | Processing.HandlerTimeout>
+    ): Effect.Effect<void, never, Env> =>
+      Effect.gen(function*() {
+        const { line } = job
+        if ((yield* Ref.get(line.run.status)) === "Over") return yield* leave(job)
+        const error = errorOf(cause)
+        if (error instanceof LeaseLost && !(yield* delivery.inStanding)) {
+          MutableList.append(again, job)
+          return
+        }
+        job.attempts++
+        yield* toldFailure(job, error)
+        const judged = work.judge(error, job.entries.map(({ record }) => record))
+        const failures = Array_.filterMap(job.entries, (entry) =>
+          Option.map(Option.fromNullable(judged(entry.record)), (error): Failure<E> => ({ entry, error })))
+        job.failed = { cause, failures }
+        yield* complete(job, ahead(settings.ordering, job.entries, failures))
+        if (work.retry === undefined) {
+          job.givenUp = true
+          MutableList.append(again, job)
+          return
+        }
+        job.driver ??= yield* Schedule.driver(work.retry)
+        yield* fork(wait(job, job.driver, error))
+      })
+
+    const wait = (
+      job: OneJob,
+      driver: Schedule.ScheduleDriver<unknown, Processing.HandlerError<In>, RR>,
+      error: Processing.HandlerError<In>
+    ): Effect.Effect<void, Failed, Env> =>
+      Effect.withFiberRuntime((fiber) => {
+        if (!jobs.has(job)) return Effect.void
+        job.fiber = fiber
+        return Effect.interruptible(Effect.isSuccess(driver.next(error))).pipe(
+          Effect.exit,
+          Effect.flatMap((exit) => {
+            job.fiber = undefined
+            if (isOver(job)) return leave(job)
+            if (Exit.isFailure(exit)) return exit
+            job.givenUp = !exit.value
+            MutableList.append(again, job)
+            return dispatch
+          })
+        )
+      })
+
+    const giveUp = (job: OneJob): Effect.Effect<void, Failed, Env> =>
+      Effect.gen(function*() {
+        const { cause, failures } = job.failed ?? { cause: Cause.empty, failures: [] }
+        for (const { entry, error } of failures) {
+          const { record } = entry
+          const name = nameOf(record)
+          if (work.onFailure === "stop") {
+            return yield* new Processing.RecordFailed<E>({ ...name, attempts: job.attempts, error })
+          }
+          const put = work.onFailure
+          const letter = { record, error, cause, attempts: job.attempts }
+          const exit = yield* handling(job, Effect.suspend(() => put(letter)))
+          if (isOver(job)) return yield* leave(job)
+          if (Exit.isFailure(exit)) {
+            return yield* new Processing.DeadLetterFailed<DE>({ ...name, error: errorOf(exit.cause) })
+          }
+          if (Option.isNone(exit.value)) return yield* leave(job)
+          yield* toldDeadLetter(job, record, error)
+          yield* complete(job, [entry])
+        }
+        // Those behind a failed one were handled with the last attempt.
+        yield* complete(job, job.entries)
+      })
+
+    const toldFailure = (job: OneJob, error: unknown): Effect.Effect<void> =>
+      Effect.forEach(job.entries.slice(0, 1), ({ record }) =>
+        Effect.zipRight(
+          env.count(Metrics.handlerFailures, 1, { stream: record.stream }),
+          env.emit(KinesumerEvent.HandlerFailed({ ...nameOf(record), attempt: job.attempts, error }))
+        ), { discard: true })
+
+    const toldDeadLetter = (job: OneJob, record: KinesumerRecord, error: unknown): Effect.Effect<void> =>
+      Effect.zipRight(
+        env.count(Metrics.deadLetters, 1, { stream: record.stream }),
+        env.emit(KinesumerEvent.DeadLettered({ ...nameOf(record), attempts: job.attempts, error }))
+      )
+
+    // --- Taking -----------------------------------------------------------------------------------------------------
+
+    const admit = ({ run, slice }: Handed): Effect.Effect<void, never, Env> =>
+      Effect.suspend(() => {
+        const isNew = scheduler.lineOf(run) === undefined
+        scheduler.admit(run, slice.records)
+        const line = scheduler.lineOf(run)
+        return isNew && line !== undefined
+          ? fork(Effect.zipRight(Effect.interruptible(run.over.await), close(line)))
+          : Effect.void
+      }).pipe(Effect.zipRight(dispatch), Effect.uninterruptible)
+
+    /** Fails with what ends the group; `none` when it is closed. */
+    const feed: Effect.Effect<never, Option.Option<ConsumeError>, Env> = Effect.forever(
+      Effect.flatMap(taking.pull(scheduler.roomOf), admit)
+    )
+
+    /** What is in a handler may come to its end while the lease is held. */
+    const drained = Signal.awaitUntil(settled, Effect.sync(() => scheduler.inFlight() === 0 || undefined))
+
+    const fed: Effect.Effect<void, ConsumeError, Env> = Effect.catchAll(
+      feed,
+      Option.match({ onNone: () => Effect.asVoid(drained), onSome: (error) => Effect.fail(error) })
+    )
+    return { join: Effect.raceFirst(fed, FiberSet.join(fibers)) }
+  })
+}
+
+const timed = <In, R>(
+  { timeout }: Settings,
+  entries: ReadonlyArray<Scheduler.Entry>,
+  handle: (records: Array_.NonEmptyReadonlyArray<KinesumerRecord>) => Effect.Effect<unknown, In, R>
+): Effect.Effect<unknown, In | Processing.HandlerTimeout, R> => {
+  const records = entries.map(({ record }) => record)
+  if (!Array_.isNonEmptyReadonlyArray(records)) return Effect.void
+  const handled = Effect.suspend(() => handle(records))
+  return Option.match(timeout, {
+    onNone: () => handled,
+    onSome: (duration) =>
+      Effect.timeoutFail(handled, { duration, onTimeout: () => new Processing.HandlerTimeout({ timeout: duration }) })
+  })
+}
+
+/** Entries that no failed one is in front of. Those behind one were handled out of their turn, so they come again with it. */
+const ahead = (
+  ordering: Processing.Ordering,
+  entries: ReadonlyArray<Scheduler.Entry>,
+  failures: ReadonlyArray<Failure<unknown>>
+): ReadonlyArray<Scheduler.Entry> => {
+  const failed = new Set(failures.map(({ entry }) => entry))
+  const broken = new Set<unknown>()
+  return entries.filter((entry) => {
+    if (failed.has(entry)) broken.add(entry.chain)
+    return !failed.has(entry) && (ordering === "none" || !broken.has(entry.chain))
+  })
+}
+
+/** An interruption that nobody outside asked for is the handler's own doing. */
+const errorOf = <E>(cause: Cause.Cause<E>): E | Processing.HandlerDefect =>
+  Option.getOrElse(Cause.failureOption(cause), () => new Processing.HandlerDefect({ defect: Cause.squash(cause) }))
+
+const nameOf = (
+  { sequenceNumber, shardId, stream, subSequenceNumber }: KinesumerRecord
+): KinesumerEvent.RecordName => ({ stream, shardId, sequenceNumber, subSequenceNumber })
