@@ -1,0 +1,129 @@
+/** `processBatch`: how batches are made, and what becomes of one of which only a part failed. */
+import { assert, describe, it } from "@effect/vitest"
+import { Kinesumer, KinesumerError, type KinesumerRecord, Processing } from "@kinesumer/core"
+import { Effect, Ref, Schedule } from "effect"
+import { committed, dataOf, failureOf, log, oneShard, putKeyed } from "./processSupport.js"
+import { member, names, pass, putTo, shardId, type TestMember, until, world } from "./support.js"
+
+type Batch = ReadonlyArray<KinesumerRecord.KinesumerRecord>
+
+const start = <E, R, RR = never, DE = never, DR = never>(
+  { service }: TestMember,
+  handler: Processing.BatchHandler<E, R>,
+  options?: Processing.BatchOptions<E, RR, DE, DR>
+) => Effect.fork(Effect.provideService(Kinesumer.processBatch(handler, options), Kinesumer.Kinesumer, service))
+
+const batches = Effect.map(Ref.make<ReadonlyArray<ReadonlyArray<string>>>([]), (ref) => ({
+  add: (records: Batch) => Ref.update(ref, (all) => [...all, records.map(dataOf)]),
+  all: Ref.get(ref),
+  records: Effect.map(Ref.get(ref), (all) => all.flat().length)
+}))
+
+/** Fails with those of the batch that have one of these data. */
+const failing = (records: Batch, datas: ReadonlyArray<string>) => {
+  const failures = records.filter((record) => datas.includes(dataOf(record))).map((record) => ({
+    record,
+    error: `no ${dataOf(record)}`
+  }))
+  return failures.length === 0 ? Effect.void : new Processing.BatchFailed({ failures })
+}
+
+describe("processBatch", () => {
+  it.scoped("makes full batches where there is enough, and smaller ones after maxWait; each of one shard", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 25))
+      yield* putTo(w, "orders", shardId(1), names("b", 1, 4))
+      const m = yield* member(w)
+      const seen = yield* batches
+      yield* start(m, seen.add, { size: 10, maxWait: "600 millis" })
+      yield* until(Effect.map(seen.records, (count) => count === 20))
+      assert.deepStrictEqual(yield* seen.all, [names("a", 1, 10), names("a", 11, 20)])
+      yield* until(Effect.map(seen.records, (count) => count === 29), 2)
+      assert.deepStrictEqual((yield* seen.all).slice(2).map((batch) => batch.length).sort(), [4, 5])
+      yield* pass(2)
+      assert.strictEqual(yield* committed(w), "a25")
+      assert.strictEqual(yield* committed(w, 1), "b4")
+    }))
+
+  it.scoped("none: only those that failed are tried again, and then dead-lettered, with their own error", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 5))
+      const m = yield* member(w)
+      const seen = yield* batches
+      const letters = yield* Ref.make<ReadonlyArray<readonly [string, unknown, number]>>([])
+      yield* start(m, (records) => Effect.zipRight(seen.add(records), failing(records, ["a2", "a4"])), {
+        size: 5,
+        ordering: "none",
+        retry: Schedule.recurs(1),
+        onFailure: ({ attempts, error, record }) =>
+          Ref.update(letters, (all) => [...all, [dataOf(record), error, attempts] as const])
+      })
+      yield* until(Effect.map(Ref.get(letters), (all) => all.length === 2))
+      assert.deepStrictEqual(yield* seen.all, [names("a", 1, 5), ["a2", "a4"]])
+      assert.deepStrictEqual(yield* Ref.get(letters), [["a2", "no a2", 2], ["a4", "no a4", 2]])
+      yield* pass(2)
+      assert.strictEqual(yield* committed(w), "a5")
+    }))
+
+  it.scoped("partitionKey: what is behind a failed record of its key comes again with it, and batches share no key", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putKeyed(w, ["a:1", "b:1", "a:2", "b:2", "a:3", "c:1"])
+      const m = yield* member(w)
+      const seen = yield* batches
+      const tries = yield* Ref.make(0)
+      yield* start(
+        m,
+        (records) =>
+          Effect.gen(function*() {
+            yield* seen.add(records)
+            if ((yield* Ref.updateAndGet(tries, (n) => n + 1)) === 1) yield* failing(records, ["a:2"])
+          }),
+        { size: 4, maxWait: "200 millis", ordering: "partitionKey", retry: Schedule.spaced("2 seconds") }
+      )
+      yield* until(Effect.map(seen.records, (count) => count === 8))
+      yield* pass(3)
+      // A batch takes from a key what there is: all of a, and then one of b.
+      const all = yield* seen.all
+      assert.deepStrictEqual(all[0], ["a:1", "b:1", "a:2", "a:3"])
+      // What is behind a:2 waits for it; b goes on.
+      assert.deepStrictEqual(all.slice(1), [["b:2", "c:1"], ["a:2", "a:3"]])
+    }))
+
+  it.scoped("shard: a failure that names no records is one of all, in order", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 6))
+      const m = yield* member(w)
+      const seen = yield* batches
+      const letters = yield* log
+      const tries = yield* Ref.make(0)
+      yield* start(
+        m,
+        (records) =>
+          Effect.gen(function*() {
+            yield* seen.add(records)
+            const attempt = yield* Ref.updateAndGet(tries, (n) => n + 1)
+            if (attempt === 1) yield* Effect.fail("down")
+            if (attempt === 2) yield* new Processing.BatchFailed<string>({ failures: [] })
+          }),
+        { size: 3, retry: Schedule.recurs(1), onFailure: ({ record }) => letters.add(dataOf(record)) }
+      )
+      yield* until(Effect.map(seen.records, (count) => count === 9))
+      assert.deepStrictEqual(yield* seen.all, [names("a", 1, 3), names("a", 1, 3), names("a", 4, 6)])
+      assert.deepStrictEqual(yield* letters.all, names("a", 1, 3))
+    }))
+
+  it.scoped("refuses a size above maxInFlight", () =>
+    Effect.gen(function*() {
+      const m = yield* member(yield* oneShard)
+      const error = failureOf(
+        yield* Effect.exit(m.service.processBatch(() => Effect.void, { size: 11, maxInFlight: 10 }))
+      )
+      assert.instanceOf(error, KinesumerError.InvalidConfig)
+      assert.strictEqual(error.field, "size")
+    }))
+})

@@ -1,0 +1,102 @@
+/** `whileLeased`: what it does not begin, and what it interrupts. */
+import { assert, describe, it } from "@effect/vitest"
+import { Kinesumer, KinesumerError, StateStoreError } from "@kinesumer/core"
+import { Effect, Exit, Fiber, Ref } from "effect"
+import { dataOf, failureOf, log, oneShard, start, steal } from "./processSupport.js"
+import { member, names, pass, putTo, shardId, until, world } from "./support.js"
+
+describe("whileLeased", () => {
+  it.scoped("runs the effect while the lease is held, and passes its errors on", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
+      const m = yield* member(w)
+      const exits = yield* Ref.make<ReadonlyArray<Exit.Exit<number, string | KinesumerError.LeaseLost>>>([])
+      const use = <A, E>(effect: Effect.Effect<A, E, Kinesumer.Kinesumer>) =>
+        Effect.provideService(effect, Kinesumer.Kinesumer, m.service)
+      yield* start(m, (record) =>
+        Effect.gen(function*() {
+          const good = yield* use(Effect.exit(Effect.succeed(record.epoch).pipe(Kinesumer.whileLeased(record))))
+          const bad = yield* use(Effect.exit(Effect.fail("no").pipe(Kinesumer.whileLeased(record))))
+          yield* Ref.set(exits, [good, bad])
+        }))
+      yield* until(Effect.map(Ref.get(exits), (all) => all.length === 2))
+      assert.deepStrictEqual(yield* Ref.get(exits), [Exit.succeed(1), Exit.fail("no")])
+    }))
+
+  it.scoped("fails with LeaseLost, and interrupts the effect, when the lease goes meanwhile; after that it begins none", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
+      const m = yield* member(w)
+      yield* m.consume()
+      yield* until(Effect.map(m.delivered, (all) => all.length === 1))
+      const [record] = yield* m.delivered
+      assert.isDefined(record)
+      const cut = yield* log
+      const writing = yield* Effect.fork(
+        m.service.whileLeased(record, Effect.onInterrupt(Effect.never, () => cut.add(dataOf(record))))
+      )
+      yield* steal(w)
+      yield* until(Effect.map(cut.size, (size) => size === 1), 20)
+      assert.instanceOf(failureOf(yield* Fiber.await(writing)), KinesumerError.LeaseLost)
+      const late = yield* Effect.exit(m.service.whileLeased(record, cut.add("late")))
+      assert.instanceOf(failureOf(late), KinesumerError.LeaseLost)
+      assert.deepStrictEqual(yield* cut.all, ["a1"])
+    }))
+
+  it.scoped("gives up by itself when no heartbeat has succeeded for the liveness timeout", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
+      const broken = yield* Ref.make(false)
+      const fail = Effect.fail(
+        new StateStoreError.StateStoreError({ reason: "Unavailable", operation: "any", detail: "down" })
+      )
+      const guard = <A, E>(effect: Effect.Effect<A, E>) =>
+        Effect.zipRight(Effect.whenEffect(fail, Ref.get(broken)), effect)
+      const m = yield* member(w, {}, {
+        store: {
+          ...w.store,
+          heartbeat: (app, one) => guard(w.store.heartbeat(app, one)),
+          listMembers: (app) => guard(w.store.listMembers(app)),
+          commitCheckpoints: (app, owner, all) => guard(w.store.commitCheckpoints(app, owner, all))
+        }
+      })
+      yield* m.consume()
+      yield* until(Effect.map(m.delivered, (all) => all.length === 1))
+      const [record] = yield* m.delivered
+      assert.isDefined(record)
+      yield* Ref.set(broken, true)
+      const writing = yield* Effect.fork(m.service.whileLeased(record, Effect.never))
+      yield* pass(3)
+      assert.isTrue((yield* Fiber.poll(writing))._tag === "None")
+      yield* pass(4)
+      assert.instanceOf(failureOf(yield* Fiber.await(writing)), KinesumerError.LeaseLost)
+      assert.instanceOf(
+        failureOf(yield* Effect.exit(m.service.whileLeased(record, Effect.void))),
+        KinesumerError.LeaseLost
+      )
+    }))
+
+  it.scoped("in a handler of process, its LeaseLost is no failure of the record", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
+      const m = yield* member(w)
+      const letters = yield* log
+      const begun = yield* log
+      const running = yield* start(
+        m,
+        (record) => Effect.zipRight(begun.add(dataOf(record)), m.service.whileLeased(record, Effect.never)),
+        { onFailure: ({ record }) => letters.add(dataOf(record)) }
+      )
+      yield* until(Effect.map(begun.size, (size) => size === 1))
+      yield* steal(w)
+      yield* pass(8)
+      assert.deepStrictEqual(yield* letters.all, [])
+      assert.isTrue((yield* Fiber.poll(running))._tag === "None")
+    }))
+})
