@@ -269,9 +269,9 @@ export const process = <E, R, RR = never, DE = never, DR = never>(
  * of a shard can be handled at once, which have no key in common.
  *
  * A handler that fails with `BatchFailed` says which records failed: these are tried again in a batch of their own, and the
- * others are finished. But those that `ordering` puts behind a failed one were handled out of their turn, so they come
- * again with it, until it is handled or dead-lettered. Any other failure is one of all records. Dead letters are written
- * record by record.
+ * others are finished. But those that `ordering` puts behind a failed one come again with it, whether the handler has
+ * handled them out of their turn or not, and once more after it was dead-lettered. Any other failure is one of all records.
+ * Dead letters are written record by record.
  *
  * @since 0.1.0
  * @category processing

@@ -124,8 +124,8 @@ export interface RecordFailure<E> {
 }
 
 /**
- * What a batch handler fails with to say which of the records failed; the others are handled. One that names none of the
- * batch is a failure of all of them, as any other error is.
+ * What a batch handler fails with to say which of the records failed; the others are handled, but for those that
+ * `ordering` puts behind a failed one. One that names none of the batch is a failure of all of them, as any other error is.
  *
  * @since 0.1.0
  * @category errors

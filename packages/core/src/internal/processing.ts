@@ -291,8 +291,10 @@ const make = <In, E, R, RR, DE, DR>(
           yield* toldDeadLetter(job, record, error)
           yield* complete(job, [entry])
         }
-        // Those behind a failed one were handled with the last attempt.
-        yield* complete(job, job.entries)
+        if (job.entries.length === 0) return
+        // Those behind a failed one have their turn now, as if they had just come.
+        Object.assign(job, { attempts: 0, driver: undefined, failed: undefined, givenUp: false, fiber: undefined })
+        MutableList.append(again, job)
       })
 
     const toldFailure = (job: OneJob, error: unknown): Effect.Effect<void> =>
