@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError, KinesumerEvent, KinesumerMetrics, Processing } from "@kinesumer/core"
 import { Deferred, Effect, Fiber, Metric, Ref, Schedule, TestClock } from "effect"
-import { committed, dataOf, failureOf, log, oneShard, putKeyed, start, steal } from "./processSupport.js"
+import { breakable, committed, dataOf, failureOf, log, oneShard, putKeyed, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
 describe("process", () => {
@@ -354,7 +354,7 @@ describe("a shard that goes", () => {
           record.shardId === shardId(0)
             ? Effect.onInterrupt(Effect.never, () => cut.add(dataOf(record)))
             : done.add(dataOf(record)),
-        { ordering: "none", onFailure: ({ record }) => letters.add(dataOf(record)) }
+        { ordering: "none", concurrency: 3, onFailure: ({ record }) => letters.add(dataOf(record)) }
       )
       yield* putTo(w, "orders", shardId(0), names("a", 1, 3))
       yield* pass(2)
@@ -363,5 +363,33 @@ describe("a shard that goes", () => {
       yield* putTo(w, "orders", shardId(1), names("b", 1, 3))
       yield* until(Effect.map(done.size, (size) => size === 3))
       assert.deepStrictEqual(yield* letters.all, [])
+    }))
+
+  it.scoped("begins nothing while the member may have been taken for dead, and goes on under a later epoch", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 12))
+      const broken = yield* Ref.make(false)
+      const m = yield* member(w, {}, { store: breakable(w, broken) })
+      const begun = yield* log
+      const done = yield* log
+      yield* start(
+        m,
+        (record) =>
+          Effect.zipRight(
+            begun.add(`${record.epoch} ${dataOf(record)}`),
+            Effect.delay(done.add(dataOf(record)), "2 seconds")
+          )
+      )
+      yield* until(Effect.map(done.size, (size) => size === 1))
+      yield* Ref.set(broken, true)
+      yield* pass(8)
+      const before = yield* begun.size
+      yield* pass(20)
+      assert.strictEqual(yield* begun.size, before)
+      yield* Ref.set(broken, false)
+      yield* until(Effect.map(done.all, (all) => all.includes("a12")), 60)
+      assert.deepStrictEqual([...new Set(yield* done.all)], names("a", 1, 12))
+      assert.isTrue((yield* begun.all).at(-1)?.startsWith("2 "))
     }))
 })

@@ -1,5 +1,5 @@
 /** What tests of `process` share. */
-import { Kinesumer, type KinesumerRecord, Position, type Processing } from "@kinesumer/core"
+import { Kinesumer, type KinesumerRecord, Position, type Processing, StateStoreError } from "@kinesumer/core"
 import { Cause, Effect, Exit, Option, Ref } from "effect"
 import { row, shardId, type TestMember, type World, world } from "./support.js"
 
@@ -63,3 +63,16 @@ export const steal = (w: World) =>
       epochAbove: 0
     }])
   })
+
+/** A store that does not answer while it is broken. */
+export const breakable = ({ store }: World, broken: Ref.Ref<boolean>): World["store"] => {
+  const error = new StateStoreError.StateStoreError({ reason: "Unavailable", operation: "any", detail: "down" })
+  const guard = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.zipRight(Effect.whenEffect(Effect.fail(error), Ref.get(broken)), effect)
+  return {
+    ...store,
+    heartbeat: (app, one) => guard(store.heartbeat(app, one)),
+    listMembers: (app) => guard(store.listMembers(app)),
+    commitCheckpoints: (app, owner, all) => guard(store.commitCheckpoints(app, owner, all))
+  }
+}

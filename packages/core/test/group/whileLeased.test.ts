@@ -1,8 +1,8 @@
 /** `whileLeased`: what it does not begin, and what it interrupts. */
 import { assert, describe, it } from "@effect/vitest"
-import { Kinesumer, KinesumerError, StateStoreError } from "@kinesumer/core"
+import { Kinesumer, KinesumerError } from "@kinesumer/core"
 import { Effect, Exit, Fiber, Ref } from "effect"
-import { dataOf, failureOf, log, oneShard, start, steal } from "./processSupport.js"
+import { breakable, dataOf, failureOf, log, oneShard, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
 describe("whileLeased", () => {
@@ -51,19 +51,7 @@ describe("whileLeased", () => {
       const w = yield* oneShard
       yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
       const broken = yield* Ref.make(false)
-      const fail = Effect.fail(
-        new StateStoreError.StateStoreError({ reason: "Unavailable", operation: "any", detail: "down" })
-      )
-      const guard = <A, E>(effect: Effect.Effect<A, E>) =>
-        Effect.zipRight(Effect.whenEffect(fail, Ref.get(broken)), effect)
-      const m = yield* member(w, {}, {
-        store: {
-          ...w.store,
-          heartbeat: (app, one) => guard(w.store.heartbeat(app, one)),
-          listMembers: (app) => guard(w.store.listMembers(app)),
-          commitCheckpoints: (app, owner, all) => guard(w.store.commitCheckpoints(app, owner, all))
-        }
-      })
+      const m = yield* member(w, {}, { store: breakable(w, broken) })
       yield* m.consume()
       yield* until(Effect.map(m.delivered, (all) => all.length === 1))
       const [record] = yield* m.delivered
