@@ -8,6 +8,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 for (
   const [document, source] of [
     ["README.md", "examples/src/quickstart.ts"],
+    ["README.md", "examples/src/processing.ts"],
     ["docs/testing.md", "examples/test/consumer.test.ts"],
     ["docs/testing.md", "examples/test/store.test.ts"]
   ] as const
