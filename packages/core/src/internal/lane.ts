@@ -108,7 +108,8 @@ const split = (
 ): readonly [slice: Slice, waiting: ReadonlyArray<Slice>] => {
   const records = slice.records.slice(0, size)
   const bytes = Math.floor((slice.bytes * size) / slice.records.length)
-  const to = records.reduce((_, record) => after(record), slice.from)
+  const last = records[records.length - 1]
+  const to = last === undefined ? slice.from : after(last)
   return [
     { ...slice, records, bytes, to },
     [{ ...slice, records: slice.records.slice(size), bytes: slice.bytes - bytes, from: to }, ...others]

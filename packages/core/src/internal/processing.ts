@@ -55,6 +55,9 @@ export interface Settings {
   readonly maxWait: Duration.Duration
 }
 
+/** Room for so many records is offered even while all workers have something to do. */
+const maxFreed = 64
+
 interface Failure<E> {
   readonly entry: Scheduler.Entry
   readonly error: Processing.HandlerError<E>
@@ -100,6 +103,13 @@ const make = <In, E, R, RR, DE, DR>(
     let again = MutableList.empty<OneJob>()
     let working = 0
     let isStopping = false
+    /** Places that have come free since they were last offered. Taking records one by one would cost more than they do. */
+    let freed = 0
+    const enough = Math.min(maxFreed, Math.ceil(settings.maxInFlight / 4))
+    const takeMore = Effect.suspend(() => {
+      freed = 0
+      return Effect.zipRight(taking.again, scheduler.inFlight() === 0 ? settled.open : Effect.void)
+    })
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         isStopping = true
@@ -115,10 +125,10 @@ const make = <In, E, R, RR, DE, DR>(
     const finish = (job: OneJob, entries: ReadonlyArray<Scheduler.Entry>): Effect.Effect<void> =>
       Effect.suspend(() => {
         scheduler.finish(job.line, entries)
-        const finished = new Set(entries)
-        job.entries = job.entries.filter((entry) => !finished.has(entry))
+        job.entries = entries === job.entries ? [] : without(job.entries, entries)
         if (job.entries.length === 0) jobs.delete(job)
-        return Effect.zipRight(taking.again, scheduler.inFlight() === 0 ? settled.open : Effect.void)
+        freed += entries.length
+        return freed >= enough ? takeMore : scheduler.inFlight() === 0 ? settled.open : Effect.void
       })
 
     /** They are delivered again, by whoever has the shard next. */
@@ -144,7 +154,7 @@ const make = <In, E, R, RR, DE, DR>(
           own,
           (job) => job.fiber === undefined ? leave(job) : Fiber.interruptFork(job.fiber),
           { discard: true }
-        ).pipe(Effect.zipRight(scheduler.inFlight() === 0 ? settled.open : Effect.void), Effect.zipRight(taking.again))
+        ).pipe(Effect.zipRight(takeMore))
       })
 
     // --- Workers ----------------------------------------------------------------------------------------------------
@@ -191,7 +201,7 @@ const make = <In, E, R, RR, DE, DR>(
         const next = isOver(job) ? undefined : nextJob()
         if (next !== undefined) return Effect.zipRight(dispatch, worker(next))
         working--
-        return dispatch
+        return Effect.zipRight(freed > 0 ? takeMore : Effect.void, dispatch)
       })
 
     const perform = (job: OneJob): Effect.Effect<void, Failed, Env> =>
@@ -215,9 +225,8 @@ const make = <In, E, R, RR, DE, DR>(
     const attempt = (job: OneJob): Effect.Effect<void, never, Env> =>
       Effect.flatMap(handling(job, timed(settings, job.entries, work.handle)), (exit) => {
         job.fiber = undefined
-        if (isOver(job)) return leave(job)
-        if (Exit.isFailure(exit)) return failed(job, exit.cause)
-        return Option.isSome(exit.value) ? complete(job, job.entries) : leave(job)
+        if (Exit.isSuccess(exit)) return Option.isSome(exit.value) ? complete(job, job.entries) : leave(job)
+        return isOver(job) ? leave(job) : failed(job, exit.cause)
       })
 
     // --- Failing ----------------------------------------------------------------------------------------------------
@@ -283,8 +292,8 @@ const make = <In, E, R, RR, DE, DR>(
           const put = work.onFailure
           const letter = { record, error, cause, attempts: job.attempts }
           const exit = yield* handling(job, Effect.suspend(() => put(letter)))
-          if (isOver(job)) return yield* leave(job)
           if (Exit.isFailure(exit)) {
+            if (isOver(job)) return yield* leave(job)
             return yield* new Processing.DeadLetterFailed<DE>({ ...name, error: errorOf(exit.cause) })
           }
           if (Option.isNone(exit.value)) return yield* leave(job)
@@ -351,6 +360,11 @@ const timed = <In, R>(
     onSome: (duration) =>
       Effect.timeoutFail(handled, { duration, onTimeout: () => new Processing.HandlerTimeout({ timeout: duration }) })
   })
+}
+
+const without = <A>(all: ReadonlyArray<A>, gone: ReadonlyArray<A>): ReadonlyArray<A> => {
+  const some = new Set(gone)
+  return all.filter((one) => !some.has(one))
 }
 
 /** Entries that no failed one is in front of. Those behind one were handled out of their turn, so they come again with it. */

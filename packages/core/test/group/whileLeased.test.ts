@@ -87,4 +87,29 @@ describe("whileLeased", () => {
       assert.deepStrictEqual(yield* letters.all, [])
       assert.isTrue((yield* Fiber.poll(running))._tag === "None")
     }))
+
+  it.scoped("nor is it where only this member can't be sure of its lease: the record is handled again", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
+      const broken = yield* Ref.make(false)
+      const m = yield* member(w, {}, { store: breakable(w, broken) })
+      const begun = yield* log
+      const done = yield* log
+      // A failure would end it.
+      yield* start(
+        m,
+        (record) =>
+          begun.add(dataOf(record)).pipe(
+            Effect.zipRight(m.service.whileLeased(record, Effect.sleep("8 seconds"))),
+            Effect.zipRight(done.add(`${record.epoch} ${dataOf(record)}`))
+          )
+      )
+      yield* until(Effect.map(begun.size, (size) => size === 1))
+      yield* Ref.set(broken, true)
+      yield* pass(10)
+      yield* Ref.set(broken, false)
+      yield* until(Effect.map(done.size, (size) => size === 1))
+      assert.deepStrictEqual(yield* done.all, ["2 a1"])
+    }))
 })
