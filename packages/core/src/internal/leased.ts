@@ -5,6 +5,7 @@ import { LeaseLost } from "../KinesumerError.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
 import { runOf } from "./delivery.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type { Membership } from "./membership.js"
 import * as Run from "./run.js"
 
@@ -14,7 +15,7 @@ export const whileLeased = <A, E, R>(
   record: KinesumerRecord,
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | LeaseLost, R> =>
-  Effect.gen(function*() {
+  onFreshTurn(Effect.gen(function*() {
     const run = runOf(record)
     if (run === undefined) {
       return yield* Effect.dieMessage("whileLeased was given a record that this group has not delivered")
@@ -36,4 +37,4 @@ export const whileLeased = <A, E, R>(
       effect,
       Effect.zipRight(Effect.raceFirst(run.over.await, expired), lost)
     )
-  })
+  }))

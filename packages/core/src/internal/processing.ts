@@ -32,6 +32,7 @@ import type { KinesumerRecord } from "../KinesumerRecord.js"
 import * as Processing from "../Processing.js"
 import type { Delivery, Handed } from "./delivery.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import * as Scheduler from "./scheduler.js"
 import * as Signal from "./signal.js"
 
@@ -343,7 +344,7 @@ const make = <In, E, R, RR, DE, DR>(
       feed,
       Option.match({ onNone: () => Effect.asVoid(drained), onSome: (error) => Effect.fail(error) })
     )
-    return { join: Effect.raceFirst(fed, FiberSet.join(fibers)) }
+    return { join: onFreshTurn(Effect.raceFirst(fed, FiberSet.join(fibers))) }
   })
 }
 
@@ -358,7 +359,9 @@ const timed = <In, R>(
   return Option.match(timeout, {
     onNone: () => handled,
     onSome: (duration) =>
-      Effect.timeoutFail(handled, { duration, onTimeout: () => new Processing.HandlerTimeout({ timeout: duration }) })
+      onFreshTurn(
+        Effect.timeoutFail(handled, { duration, onTimeout: () => new Processing.HandlerTimeout({ timeout: duration }) })
+      )
   })
 }
 
