@@ -94,6 +94,21 @@ export interface KinesumerOptions {
     /** What one call may take, in either mode. Defaults to 10 seconds. */
     readonly timeout?: Duration.DurationInput | undefined
   } | undefined
+  /** Records that a producer has put together into one of Kinesis, as the KPL does. */
+  readonly aggregation?: {
+    /**
+     * Whether each is taken apart, and its parts are delivered as the records that they are, with their own keys and
+     * sub-sequence numbers. What is no valid aggregate is delivered as it is. Defaults to `true`.
+     */
+    readonly expand?: boolean | undefined
+    /**
+     * What becomes of a part whose hash key is not in the range of the shard that it was read from. The KPL sends such
+     * parts again after a reshard; another packer may send all of its parts to one shard. `deliver`: as the others, so
+     * what the KPL sent again is delivered again. `drop`: not, as the KCL does it, with an event and a metric. Defaults
+     * to `deliver`.
+     */
+    readonly outOfRange?: "deliver" | "drop" | undefined
+  } | undefined
   /** Of use with `mode: "fanOut"` only. */
   readonly fanOut?: {
     /**
@@ -137,6 +152,10 @@ export interface KinesumerConfig {
     readonly limit: number
     readonly idleInterval: Duration.Duration
     readonly timeout: Duration.Duration
+  }
+  readonly aggregation: {
+    readonly expand: boolean
+    readonly outOfRange: "deliver" | "drop"
   }
   readonly fanOut: {
     readonly consumerName: string
@@ -185,6 +204,14 @@ export const make = (options: KinesumerOptions): Effect.Effect<KinesumerConfig, 
           "200 millis"
         ),
         timeout: yield* duration("polling.timeout", options.polling?.timeout ?? "10 seconds", "10 millis")
+      },
+      aggregation: {
+        expand: yield* boolean("aggregation.expand", options.aggregation?.expand ?? true),
+        outOfRange: yield* oneOf(
+          "aggregation.outOfRange",
+          options.aggregation?.outOfRange ?? "deliver",
+          ["deliver", "drop"]
+        )
       },
       fanOut: {
         consumerName: yield* consumerNameOf(options.fanOut?.consumerName, app, mode),
@@ -256,6 +283,9 @@ const integer = (field: string, value: number, min: number, max: number): Effect
       value,
       allowed: max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`
     })
+
+const boolean = (field: string, value: boolean): Effect.Effect<boolean, InvalidConfig> =>
+  typeof value === "boolean" ? Effect.succeed(value) : new InvalidConfig({ field, value, allowed: "true or false" })
 
 const oneOf = <A extends string>(
   field: string,

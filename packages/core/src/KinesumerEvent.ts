@@ -37,6 +37,8 @@ export interface RecordName extends ShardName {
  * - `ShardEnded`: a closed shard was read, processed and committed to its end
  * - `RecordsLost`: records between the committed position and the oldest one left may be lost. `Refused`: Kinesis no
  *   longer accepts the position, reading goes on at `TrimHorizon`. `ShardGone`: the whole shard is no longer there
+ * - `OutOfRangeDropped`: parts of aggregates were dropped because their hash keys belong to other shards
+ *   (`aggregation.outOfRange`); told once for an answer of Kinesis, and again where that is read again
  * - `StreamRecreated`: the stream is another one than the stored positions belong to; it is read from its beginning
  * - `Retrying`: a call failed and is tried again after `delay`
  * - `CommitFailed`: marks could not be written; they are written with the next commit
@@ -63,6 +65,7 @@ export type KinesumerEvent = Data.TaggedEnum<{
   readonly LeaseRestored: ShardName & { readonly epoch: number }
   readonly ShardEnded: ShardName
   readonly RecordsLost: ShardName & { readonly position: Position; readonly reason: "Refused" | "ShardGone" }
+  readonly OutOfRangeDropped: ShardName & { readonly records: number }
   readonly StreamRecreated: { readonly stream: string; readonly createdAt: number }
   readonly Retrying: {
     readonly operation: string
@@ -103,6 +106,7 @@ export const {
   LeaseRestored,
   LoopFailed,
   MemberRegisteredAgain,
+  OutOfRangeDropped,
   RecordsLost,
   Retrying,
   ShardEnded,

@@ -15,6 +15,11 @@ export interface KinesumerRecord {
   readonly stream: string
   readonly shardId: string
   readonly partitionKey: string
+  /**
+   * The hash key that the producer gave in place of that of the partition key. It is known of records within an aggregate
+   * only: Kinesis does not tell that of a record that stands for itself.
+   */
+  readonly explicitHashKey?: string | undefined
   readonly data: Uint8Array
   readonly sequenceNumber: string
   /** The place within an aggregate; `undefined` for a record that stands for itself. */

@@ -8,6 +8,9 @@ export const SliceSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerR
 
 export const IndexSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerRecord/index")
 
+/** Whether others of the same aggregate come after it. */
+export const FollowedSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerRecord/followed")
+
 /** A record as it is handed out. What it prints and what JSON has of it are the public fields alone. */
 export class DeliveredRecord extends Inspectable.Class implements KinesumerRecord {
   readonly stream: string
@@ -16,13 +19,15 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
   readonly data: Uint8Array
   readonly sequenceNumber: string
   readonly subSequenceNumber: number | undefined
+  readonly explicitHashKey: string | undefined
   readonly arrivalTime: Date | undefined
   readonly millisBehindLatest: number | undefined
   readonly epoch: number;
   [SliceSymbol]: RunSlice | undefined;
-  [IndexSymbol]: number
+  [IndexSymbol]: number;
+  [FollowedSymbol]: boolean
 
-  constructor(record: KinesumerRecord, index: number) {
+  constructor(record: KinesumerRecord, index: number, isFollowed = false) {
     super()
     this.stream = record.stream
     this.shardId = record.shardId
@@ -30,11 +35,13 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
     this.data = record.data
     this.sequenceNumber = record.sequenceNumber
     this.subSequenceNumber = record.subSequenceNumber
+    this.explicitHashKey = record.explicitHashKey
     this.arrivalTime = record.arrivalTime
     this.millisBehindLatest = record.millisBehindLatest
     this.epoch = record.epoch
     this[SliceSymbol] = undefined
     this[IndexSymbol] = index
+    this[FollowedSymbol] = isFollowed
   }
 
   toJSON(): KinesumerRecord {
@@ -45,6 +52,7 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
       data: this.data,
       sequenceNumber: this.sequenceNumber,
       subSequenceNumber: this.subSequenceNumber,
+      explicitHashKey: this.explicitHashKey,
       arrivalTime: this.arrivalTime,
       millisBehindLatest: this.millisBehindLatest,
       epoch: this.epoch

@@ -23,7 +23,6 @@ import type { SubscriptionEvent } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
-import * as Budget from "./budget.js"
 import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
@@ -128,7 +127,7 @@ const receive = (
     let hasAnswered = false
     for (;;) {
       const { lane } = yield* Steps.awaitRoom(context, run, recordsAhead)
-      if (!isAt(lane, at)) return progress
+      if (!Steps.isAt(lane, at)) return progress
       const given = yield* Effect.either(pullUnlessMoved(context, run, pull, at))
       if (given._tag === "Left") {
         return yield* Option.match(given.left, {
@@ -155,7 +154,7 @@ const receive = (
         )
         if (Option.isNone(event.continuation)) {
           const current = yield* Ref.get(run.lane)
-          return isAt(current, at)
+          return Steps.isAt(current, at)
             ? yield* Steps.atEnd(context, run, current, { ...progress, continuation }, event.childShards)
             : progress
         }
@@ -174,8 +173,6 @@ const endedEarly = (run: Run.Run): KinesisError =>
     detail: "the subscription ended before its first event"
   })
 
-const isAt = ({ read }: Lane.Lane, at: Position.Position): boolean => Position.compare(read, at) === 0
-
 const later = (self: Position.Position, that: Position.Position): Position.Position =>
   Position.compare(self, that) < 0 ? that : self
 
@@ -193,7 +190,7 @@ const pullUnlessMoved = (
     Effect.asSome(pull),
     Signal.awaitUntil(
       run.room,
-      Effect.map(Ref.get(run.lane), (lane) => isAt(lane, at) ? undefined : Option.none())
+      Effect.map(Ref.get(run.lane), (lane) => Steps.isAt(lane, at) ? undefined : Option.none())
     ).pipe(
       Effect.timeoutFail({
         duration: env.config.fanOut.watchdog,
@@ -211,45 +208,19 @@ const pullUnlessMoved = (
     )
   ))
 
-/** Puts an event into the lane, slice by slice as there is room, and gives the place where it ends. */
+/** Puts an event into the lane, and gives the place where it ends. */
 const put = (
   context: Steps.ReaderContext,
   run: Run.Run,
   at: Position.Position,
   event: SubscriptionEvent
 ): Effect.Effect<Option.Option<Position.Position>> =>
-  Effect.gen(function*() {
-    const records = Page.fresh(at, event)
-    yield* Steps.countRepeats(context, run, event.records.length - records.length)
-    let from = at
-    for (let start = 0; start < records.length;) {
-      const slice = yield* putSlice(context, run, from, (most) => Page.cut(run, from, records, start, event, most))
-      if (Option.isNone(slice)) return Option.none()
-      from = slice.value.to
-      start += slice.value.records.length
-    }
-    return Option.some(from)
-  })
-
-/** Puts a slice into the lane, as large as there is room then. There is none where reading has to go on elsewhere. */
-const putSlice = (
-  context: Steps.ReaderContext,
-  run: Run.Run,
-  from: Position.Position,
-  cut: (most: Budget.Room) => Page.RunSlice
-): Effect.Effect<Option.Option<Page.RunSlice>> =>
-  Effect.gen(function*() {
-    const { budget, env: { config: { bufferBytes, bufferSize } } } = context
-    const { lane, room } = yield* Steps.awaitRoom(context, run, recordsAhead)
-    if (!isAt(lane, from)) return Option.none()
-    const slice = cut({ records: Math.min(bufferSize, room.records), bytes: Math.min(bufferBytes, room.bytes) })
-    const isPut = yield* Effect.uninterruptible(Effect.gen(function*() {
-      yield* budget.take({ records: slice.records.length, bytes: slice.bytes })
-      const isPushed = yield* Steps.push(run, lane.generation, [slice])
-      yield* isPushed ? context.arrived(run) : Budget.releaseSlices(budget, [slice])
-      return isPushed
-    }))
-    return isPut ? Option.some(slice) : yield* putSlice(context, run, from, cut)
+  Effect.suspend(() => {
+    const content = Page.contentOf(run, at, event, context.env.config.aggregation)
+    return Effect.zipRight(
+      Steps.tellDropped(context, run, content),
+      Steps.put(context, run, at, content.records, event, recordsAhead)
+    )
   })
 
 const failed = (

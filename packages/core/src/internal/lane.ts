@@ -11,7 +11,7 @@
  */
 import * as Option from "effect/Option"
 import * as Position from "../Position.js"
-import type { DeliveredRecord } from "./deliveredRecord.js"
+import { type DeliveredRecord, FollowedSymbol } from "./deliveredRecord.js"
 
 /** Records of one shard that are handed over together. `from` and `to` are the cursor before and after it. */
 export interface Slice {
@@ -116,8 +116,9 @@ const split = (
   ]
 }
 
+/** After the last part of an aggregate it is the place after the whole of it. */
 export const after = (record: DeliveredRecord): Position.Position =>
-  Position.afterSequence(record.sequenceNumber, record.subSequenceNumber)
+  Position.afterSequence(record.sequenceNumber, record[FollowedSymbol] ? record.subSequenceNumber : undefined)
 
 /** Marks a stretch as processed. Marks come in any order; `processed` moves over those that close up. */
 export const mark = (lane: Lane, interval: Interval): Lane => {

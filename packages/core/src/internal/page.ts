@@ -1,8 +1,10 @@
 /** Turns what Kinesis gives at once, a page or an event, into slices of records. */
 import * as Option from "effect/Option"
-import type { GetRecordsResult, RawRecord } from "../KinesisClient.js"
+import type { GetRecordsResult } from "../KinesisClient.js"
+import type { KinesumerConfig } from "../KinesumerConfig.js"
 import * as Position from "../Position.js"
 import * as SequenceNumber from "../SequenceNumber.js"
+import * as Aggregate from "./aggregate.js"
 import type { Room } from "./budget.js"
 import { DeliveredRecord, SliceSymbol } from "./deliveredRecord.js"
 import { after, type Interval, type Slice } from "./lane.js"
@@ -19,10 +21,15 @@ export interface Page {
   readonly to: Position.Position
   readonly records: number
   readonly bytes: number
-  /** What was read, with what had come before. */
-  readonly bytesRead: number
+}
+
+/** What an answer brings, aggregates taken apart. */
+export interface Content {
+  readonly records: ReadonlyArray<Aggregate.UserRecord>
   /** Records at or before the place that was read up to, which are dropped. */
   readonly repeats: number
+  /** Parts of aggregates that are dropped because they belong to other shards. */
+  readonly outOfRange: number
 }
 
 /** Large enough that the cost of a slice is spread out, small enough that little comes again after a failure. */
@@ -30,9 +37,41 @@ const sliceRecords = 500
 
 type Answer = Pick<GetRecordsResult, "records" | "millisBehindLatest">
 
+/** The records of an answer that had not come before, in order. */
+export const contentOf = (
+  run: Run,
+  read: Position.Position,
+  answer: Answer,
+  { expand, outOfRange }: KinesumerConfig["aggregation"]
+): Content => {
+  const records: Array<Aggregate.UserRecord> = []
+  let repeats = 0
+  let dropped = 0
+  let last = read
+  for (const record of inOrder(answer.records)) {
+    const whole = Position.afterSequence(record.sequenceNumber)
+    const parts = isAfter(whole, last) && expand ? Aggregate.expand(record) : undefined
+    if (parts !== undefined) {
+      const left = parts.filter((part) => isAfter(endOf(part), last))
+      const kept = outOfRange === "drop" ? Aggregate.within(left, run.shard) : left
+      for (const part of kept) records.push(part)
+      repeats += parts.length - left.length
+      dropped += left.length - kept.length
+    } else if (isAfter(whole, last)) records.push(record)
+    else repeats++
+    if (isAfter(whole, last)) last = whole
+  }
+  return { records, repeats, outOfRange: dropped }
+}
+
 /** `most` is what a slice may hold. A record that is larger is one by itself. */
-export const make = (run: Run, read: Position.Position, answer: Answer, most: Room): Page => {
-  const records = fresh(read, answer)
+export const make = (
+  run: Run,
+  read: Position.Position,
+  records: ReadonlyArray<Aggregate.UserRecord>,
+  answer: Answer,
+  most: Room
+): Page => {
   const slices: Array<RunSlice> = []
   let from = read
   for (let start = 0; start < records.length;) {
@@ -41,25 +80,14 @@ export const make = (run: Run, read: Position.Position, answer: Answer, most: Ro
     from = slice.to
     start += slice.records.length
   }
-  return {
-    slices,
-    to: from,
-    records: records.length,
-    bytes: bytesOf(records),
-    bytesRead: bytesOf(answer.records),
-    repeats: answer.records.length - records.length
-  }
+  return { slices, to: from, records: records.length, bytes: bytesOf(records) }
 }
-
-/** The records of an answer that had not come before, in order. */
-export const fresh = (read: Position.Position, answer: Answer): ReadonlyArray<RawRecord> =>
-  inOrder(answer.records).filter(isAfter(read))
 
 /** As many of the records, from the one at `start` on, as make a slice; `from` is where those before them end. */
 export const cut = (
   run: Run,
   from: Position.Position,
-  records: ReadonlyArray<RawRecord>,
+  records: ReadonlyArray<Aggregate.UserRecord>,
   start: number,
   { millisBehindLatest }: Answer,
   most: Room
@@ -72,11 +100,11 @@ export const cut = (
   )
 
 const within = (
-  records: ReadonlyArray<RawRecord>,
+  records: ReadonlyArray<Aggregate.UserRecord>,
   start: number,
   size: number,
   bytes: number
-): ReadonlyArray<RawRecord> => {
+): ReadonlyArray<Aggregate.UserRecord> => {
   let end = start
   for (let left = bytes; end < records.length && end - start < size; end++) {
     left -= sizeOf(records[end])
@@ -85,13 +113,13 @@ const within = (
   return records.slice(start, end)
 }
 
-const sizeOf = (record: RawRecord | undefined): number =>
+const sizeOf = (record: Aggregate.UserRecord | undefined): number =>
   record === undefined ? 0 : record.data.byteLength + record.partitionKey.length
 
-const bytesOf = (records: ReadonlyArray<RawRecord>): number => records.reduce((sum, record) => sum + sizeOf(record), 0)
+export const bytesOf = (records: ReadonlyArray<Aggregate.UserRecord>): number => records.reduce((sum, record) => sum + sizeOf(record), 0)
 
-const isSorted = (records: ReadonlyArray<RawRecord>): boolean => {
-  let last: RawRecord | undefined
+const isSorted = (records: ReadonlyArray<Aggregate.UserRecord>): boolean => {
+  let last: Aggregate.UserRecord | undefined
   for (const record of records) {
     if (last !== undefined && SequenceNumber.compare(last.sequenceNumber, record.sequenceNumber) > 0) return false
     last = record
@@ -100,25 +128,23 @@ const isSorted = (records: ReadonlyArray<RawRecord>): boolean => {
 }
 
 /** Kinesis answers in order; a stand-in that does not must not make a mark move backwards. */
-const inOrder = (records: ReadonlyArray<RawRecord>): ReadonlyArray<RawRecord> =>
+const inOrder = (records: ReadonlyArray<Aggregate.UserRecord>): ReadonlyArray<Aggregate.UserRecord> =>
   isSorted(records)
     ? records
     : [...records].sort((self, that) => SequenceNumber.compare(self.sequenceNumber, that.sequenceNumber))
 
-const isAfter = (read: Position.Position) => {
-  let last = read
-  return (record: RawRecord): boolean => {
-    const position = Position.afterSequence(record.sequenceNumber)
-    if (last._tag === "AfterSequence" && Position.compare(position, last) <= 0) return false
-    last = position
-    return true
-  }
-}
+/** What is read from a moment on, or from the beginning, has nothing before it. */
+const isAfter = (self: Position.Position, read: Position.Position): boolean =>
+  read._tag !== "AfterSequence" || Position.compare(self, read) > 0
+
+/** The place after a record. After the last part of an aggregate it is that after the whole of it. */
+const endOf = ({ part, sequenceNumber }: Aggregate.UserRecord): Position.Position =>
+  Position.afterSequence(sequenceNumber, part === undefined || part.isLast ? undefined : part.subSequenceNumber)
 
 const makeSlice = (
   run: Run,
   from: Position.Position,
-  raw: ReadonlyArray<RawRecord>,
+  raw: ReadonlyArray<Aggregate.UserRecord>,
   millisBehindLatest: number | undefined
 ): RunSlice => {
   const records = raw.map((record, index) =>
@@ -128,11 +154,12 @@ const makeSlice = (
       partitionKey: record.partitionKey,
       data: record.data,
       sequenceNumber: record.sequenceNumber,
-      subSequenceNumber: undefined,
+      subSequenceNumber: record.part?.subSequenceNumber,
+      explicitHashKey: record.part?.explicitHashKey,
       arrivalTime: record.arrivalTime,
       millisBehindLatest,
       epoch: run.epoch
-    }, index)
+    }, index, record.part?.isLast === false)
   )
   const last = raw[raw.length - 1]
   const slice: RunSlice = {
@@ -140,7 +167,7 @@ const makeSlice = (
     records,
     bytes: bytesOf(raw),
     from,
-    to: last === undefined ? from : Position.afterSequence(last.sequenceNumber)
+    to: last === undefined ? from : endOf(last)
   }
   for (const record of records) record[SliceSymbol] = slice
   return slice

@@ -34,15 +34,18 @@ interface Iterator {
 
 interface Progress extends Steps.Progress {
   readonly iterator: Option.Option<Iterator>
+  /** Records of Kinesis. */
   readonly wanted: number
-  /** The size of a record of the last page, in bytes. */
+  /** So many records to deliver came of each record of Kinesis in the last page: more than one where they are aggregates. */
+  readonly expansion: number
+  /** The size of a record to deliver in the last page, in bytes. */
   readonly recordBytes: number
 }
 
 export const run = (context: Steps.ReaderContext, shard: Run.Run): Effect.Effect<never> => {
   const { env } = context
   const { limit } = env.config.polling
-  const start: Progress = { ...Steps.start, iterator: Option.none(), wanted: limit, recordBytes: 0 }
+  const start: Progress = { ...Steps.start, iterator: Option.none(), wanted: limit, expansion: 1, recordBytes: 0 }
   const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
   return loop(start)
 }
@@ -61,13 +64,13 @@ const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Ef
     }
     return yield* Option.match(progress.iterator, {
       onNone: () => openIterator(context, run, lane, progress),
-      onSome: ({ token }) => poll(context, run, lane, { ...progress, wanted: within(room, progress) }, token)
+      onSome: ({ token }) => poll(context, run, lane, progress, within(room, progress), token)
     })
   })
 
 /** The size of a page is known when it is there; that of its records is taken to be as it was. */
-const within = (room: Room, { recordBytes, wanted }: Progress): number =>
-  Math.max(1, Math.min(wanted, room.records, Math.floor(room.bytes / recordBytes)))
+const within = (room: Room, { expansion, recordBytes, wanted }: Progress): number =>
+  Math.max(1, Math.min(Math.ceil(wanted * expansion), room.records, Math.floor(room.bytes / recordBytes)))
 
 const openIterator = (
   context: Steps.ReaderContext,
@@ -106,14 +109,16 @@ const poll = (
   run: Run.Run,
   lane: Lane.Lane,
   progress: Progress,
+  wanted: number,
   iterator: string
 ): Effect.Effect<Progress> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
       const { budget, env } = context
-      const reserved = yield* budget.reserve(progress.wanted)
+      const reserved = yield* budget.reserve(wanted)
+      const limit = Math.max(1, Math.min(progress.wanted, Math.floor(reserved / progress.expansion)))
       const askedAt = yield* Monotonic.now
-      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit: reserved })
+      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit })
         .pipe(
           withTimeout(env, run, "getRecords"),
           restore,
@@ -121,15 +126,18 @@ const poll = (
           Effect.either
         )
       if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
-      const { isTaken, page } = yield* take(context, run, lane, reserved, answer.right)
-      const next = paced(context, progress, answer.right, page, askedAt)
+      const { content, isTaken, page } = yield* take(context, run, lane, reserved, answer.right)
+      const next = paced(context, progress, answer.right, content, askedAt)
       yield* Steps.answered(context, run, answer.right.millisBehindLatest)
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
+      const rest = content.records.slice(page.records)
+      const to = yield* restore(Steps.put(context, run, page.to, rest, answer.right, env.config.polling.limit))
+      if (Option.isNone(to)) return next
       if (Option.isSome(answer.right.nextIterator)) {
         return {
           ...next,
-          iterator: Option.some({ token: answer.right.nextIterator.value, at: page.to }),
+          iterator: Option.some({ token: answer.right.nextIterator.value, at: to.value }),
           isEndSeen: false
         }
       }
@@ -138,32 +146,37 @@ const poll = (
     })
   )
 
-/** Puts a page into the lane. Where it is refused meanwhile the page is dropped. */
+/**
+ * Puts a page into the lane, as much of it as there is room reserved for: aggregates can hold more than was expected.
+ * Where it is refused meanwhile the page is dropped.
+ */
 const take = (
   context: Steps.ReaderContext,
   run: Run.Run,
   lane: Lane.Lane,
   reserved: number,
   answer: GetRecordsResult
-): Effect.Effect<{ readonly isTaken: boolean; readonly page: Page.Page }> =>
+): Effect.Effect<{ readonly isTaken: boolean; readonly content: Page.Content; readonly page: Page.Page }> =>
   Effect.gen(function*() {
     const { budget, env } = context
     const { bufferBytes, bufferSize } = env.config
     // An answer that can't be understood must not keep the room that was reserved for it.
-    const page = yield* Effect.sync(() =>
-      Page.make(run, lane.read, answer, { records: bufferSize, bytes: bufferBytes })
-    ).pipe(
+    const { content, page } = yield* Effect.sync(() => {
+      const content = Page.contentOf(run, lane.read, answer, env.config.aggregation)
+      const most = { records: bufferSize, bytes: bufferBytes }
+      return { content, page: Page.make(run, lane.read, content.records.slice(0, reserved), answer, most) }
+    }).pipe(
       Effect.onError(() => budget.settle(reserved, 0, 0))
     )
     const isTaken = yield* Steps.push(run, lane.generation, page.slices)
     yield* isTaken
       ? budget.settle(reserved, page.records, page.bytes)
       : budget.settle(reserved, 0, 0)
-    yield* Steps.countRepeats(context, run, page.repeats)
+    yield* Steps.tellDropped(context, run, content)
     if (isTaken && page.records > 0) {
       yield* context.arrived(run)
     }
-    return { isTaken, page }
+    return { isTaken, content, page }
   })
 
 /** When the next call may be: at once while behind, within the limits of a shard; at the tip after the idle interval. */
@@ -171,18 +184,19 @@ const paced = (
   context: Steps.ReaderContext,
   progress: Progress,
   answer: GetRecordsResult,
-  page: Page.Page,
+  { records }: Page.Content,
   askedAt: number
 ): Progress => {
   const { idleInterval, limit } = context.env.config.polling
   const isBehind = Option.exists(answer.millisBehindLatest, (millis) => millis > 0)
-  const pace = Math.max(callMillis, Math.ceil(page.bytesRead / bytesPerMilli))
+  const pace = Math.max(callMillis, Math.ceil(Page.bytesOf(answer.records) / bytesPerMilli))
   return {
     ...progress,
     failures: 0,
     notBefore: askedAt + (isBehind ? pace : Math.max(pace, Duration.toMillis(idleInterval))),
-    recordBytes: page.records === 0 ? progress.recordBytes : page.bytes / page.records,
-    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, page.records * 2))
+    recordBytes: records.length === 0 ? progress.recordBytes : Page.bytesOf(records) / records.length,
+    expansion: records.length === 0 ? progress.expansion : Math.max(1, records.length / answer.records.length),
+    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, answer.records.length * 2))
   }
 }
 

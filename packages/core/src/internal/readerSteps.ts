@@ -6,11 +6,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
+import type { GetRecordsResult } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
+import * as Position from "../Position.js"
 import type { Shard } from "../Shard.js"
 import type { StateStoreError } from "../StateStoreError.js"
+import type { UserRecord } from "./aggregate.js"
 import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import type { Consumers } from "./consumers.js"
@@ -19,6 +22,7 @@ import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
 import * as Monotonic from "./monotonic.js"
 import type { Pace } from "./pace.js"
+import * as Page from "./page.js"
 import * as Run from "./run.js"
 import { type Listing, recordsLost } from "./shardLists.js"
 import * as Signal from "./signal.js"
@@ -254,9 +258,19 @@ export const answered = (
     yield* context.answered(run)
   })
 
-/** Records of the page that Kinesis gave again. */
-export const countRepeats = ({ env }: ReaderContext, run: Run.Run, repeats: number): Effect.Effect<void> =>
-  repeats === 0 ? Effect.void : env.count(Metrics.repeats, repeats, { stream: run.stream.label })
+/** Tells what of an answer is not delivered. */
+export const tellDropped = (
+  { env }: ReaderContext,
+  run: Run.Run,
+  { outOfRange, repeats }: Page.Content
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const tags = { stream: run.stream.label }
+    if (repeats > 0) yield* env.count(Metrics.repeats, repeats, tags)
+    if (outOfRange === 0) return
+    yield* env.count(Metrics.outOfRange, outOfRange, tags)
+    yield* env.emit(KinesumerEvent.OutOfRangeDropped({ ...Run.nameOf(run), records: outOfRange }))
+  })
 
 /** Puts slices into the lane, where they are not refused meanwhile. */
 export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lane.Slice>): Effect.Effect<boolean> =>
@@ -265,3 +279,53 @@ export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lan
       onNone: () => [false, current],
       onSome: (next) => [true, next]
     }))
+
+export const isAt = ({ read }: Lane.Lane, at: Position.Position): boolean => Position.compare(read, at) === 0
+
+/** Puts records into the lane, slice by slice as there is room, and gives the place where they end. */
+export const put = (
+  context: ReaderContext,
+  run: Run.Run,
+  at: Position.Position,
+  records: ReadonlyArray<UserRecord>,
+  answer: Pick<GetRecordsResult, "records" | "millisBehindLatest">,
+  ahead: number
+): Effect.Effect<Option.Option<Position.Position>> =>
+  Effect.gen(function*() {
+    let from = at
+    for (let start = 0; start < records.length;) {
+      const slice = yield* putSlice(
+        context,
+        run,
+        from,
+        (most) => Page.cut(run, from, records, start, answer, most),
+        ahead
+      )
+      if (Option.isNone(slice)) return Option.none()
+      from = slice.value.to
+      start += slice.value.records.length
+    }
+    return Option.some(from)
+  })
+
+/** Puts a slice into the lane, as large as there is room then. There is none where reading has to go on elsewhere. */
+const putSlice = (
+  context: ReaderContext,
+  run: Run.Run,
+  from: Position.Position,
+  cut: (most: Budget.Room) => Page.RunSlice,
+  ahead: number
+): Effect.Effect<Option.Option<Page.RunSlice>> =>
+  Effect.gen(function*() {
+    const { budget, env: { config: { bufferBytes, bufferSize } } } = context
+    const { lane, room } = yield* awaitRoom(context, run, ahead)
+    if (!isAt(lane, from)) return Option.none()
+    const slice = cut({ records: Math.min(bufferSize, room.records), bytes: Math.min(bufferBytes, room.bytes) })
+    const isPut = yield* Effect.uninterruptible(Effect.gen(function*() {
+      yield* budget.take({ records: slice.records.length, bytes: slice.bytes })
+      const isPushed = yield* push(run, lane.generation, [slice])
+      yield* isPushed ? context.arrived(run) : Budget.releaseSlices(budget, [slice])
+      return isPushed
+    }))
+    return isPut ? Option.some(slice) : yield* putSlice(context, run, from, cut, ahead)
+  })

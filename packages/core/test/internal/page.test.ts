@@ -30,6 +30,8 @@ const recordsOf = (sizes: ReadonlyArray<number>): ReadonlyArray<KinesisClient.Ra
 
 const after = (n: number): Position.Position => n === 0 ? Position.trimHorizon : Position.afterSequence(`${n}`)
 
+const aggregation = { expand: true, outOfRange: "deliver" } as const
+
 /** The slices of an answer, each as the numbers of its records. */
 const slicesOf = (
   records: ReadonlyArray<KinesisClient.RawRecord>,
@@ -37,9 +39,12 @@ const slicesOf = (
   read: Position.Position = Position.trimHorizon
 ) =>
   Effect.map(makeRun, (run) => {
-    const page = Page.make(run, read, { records, millisBehindLatest: Option.none() }, most)
+    const answer = { records, millisBehindLatest: Option.none() }
+    const content = Page.contentOf(run, read, answer, aggregation)
+    const page = Page.make(run, read, content.records, answer, most)
     return {
       page,
+      content,
       slices: page.slices.map((slice) => slice.records.map(({ sequenceNumber }) => Number(sequenceNumber)))
     }
   })
@@ -70,10 +75,10 @@ describe("page", () => {
     FastCheck.nat(70)
   ], ([sizes, most, read]) =>
     Effect.gen(function*() {
-      const { page, slices } = yield* slicesOf(recordsOf(sizes), most, after(read))
+      const { content, page, slices } = yield* slicesOf(recordsOf(sizes), most, after(read))
       assert.deepStrictEqual(slices.flat(), sizes.map((_, index) => index + 1).slice(read))
       assert.strictEqual(page.records, Math.max(0, sizes.length - read))
-      assert.strictEqual(page.repeats, sizes.length - page.records)
+      assert.strictEqual(content.repeats, sizes.length - page.records)
       assert.strictEqual(page.bytes, page.slices.reduce((sum, { bytes }) => sum + bytes, 0))
       let from = after(read)
       for (const slice of page.slices) {
@@ -100,8 +105,8 @@ describe("page", () => {
     Effect.gen(function*() {
       const records = recordsOf([1, 1, 1])
       const answer = [...[...records].reverse(), ...records]
-      const { page, slices } = yield* slicesOf(answer, { records: 500, bytes: 100 })
+      const { content, slices } = yield* slicesOf(answer, { records: 500, bytes: 100 })
       assert.deepStrictEqual(slices, [[1, 2, 3]])
-      assert.strictEqual(page.repeats, 3)
+      assert.strictEqual(content.repeats, 3)
     }))
 })

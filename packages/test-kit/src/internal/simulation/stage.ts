@@ -169,6 +169,7 @@ const describe = (event: KinesumerEvent): string =>
     LeaseRestored: (restored) => `LeaseRestored ${nameOf(restored)} epoch ${restored.epoch}`,
     ShardEnded: (ended) => `ShardEnded ${nameOf(ended)}`,
     RecordsLost: (lost) => `RecordsLost ${nameOf(lost)} ${lost.reason}`,
+    OutOfRangeDropped: (dropped) => `OutOfRangeDropped ${nameOf(dropped)} ${dropped.records}`,
     StreamRecreated: ({ stream }) => `StreamRecreated ${stream}`,
     Retrying: ({ error }) => `Retrying ${error.message}`,
     CommitFailed: ({ error }) => `CommitFailed ${error.message}`,
