@@ -116,7 +116,8 @@ const within = (
 const sizeOf = (record: Aggregate.UserRecord | undefined): number =>
   record === undefined ? 0 : record.data.byteLength + record.partitionKey.length
 
-export const bytesOf = (records: ReadonlyArray<Aggregate.UserRecord>): number => records.reduce((sum, record) => sum + sizeOf(record), 0)
+export const bytesOf = (records: ReadonlyArray<Aggregate.UserRecord>): number =>
+  records.reduce((sum, record) => sum + sizeOf(record), 0)
 
 const isSorted = (records: ReadonlyArray<Aggregate.UserRecord>): boolean => {
   let last: Aggregate.UserRecord | undefined
@@ -148,18 +149,22 @@ const makeSlice = (
   millisBehindLatest: number | undefined
 ): RunSlice => {
   const records = raw.map((record, index) =>
-    new DeliveredRecord({
-      stream: run.stream.label,
-      shardId: run.shard.shardId,
-      partitionKey: record.partitionKey,
-      data: record.data,
-      sequenceNumber: record.sequenceNumber,
-      subSequenceNumber: record.part?.subSequenceNumber,
-      explicitHashKey: record.part?.explicitHashKey,
-      arrivalTime: record.arrivalTime,
-      millisBehindLatest,
-      epoch: run.epoch
-    }, index, record.part?.isLast === false)
+    new DeliveredRecord(
+      {
+        stream: run.stream.label,
+        shardId: run.shard.shardId,
+        partitionKey: record.partitionKey,
+        data: record.data,
+        sequenceNumber: record.sequenceNumber,
+        subSequenceNumber: record.part?.subSequenceNumber,
+        explicitHashKey: record.part?.explicitHashKey,
+        arrivalTime: record.arrivalTime,
+        millisBehindLatest,
+        epoch: run.epoch
+      },
+      index,
+      record.part?.isLast === false
+    )
   )
   const last = raw[raw.length - 1]
   const slice: RunSlice = {
