@@ -1,6 +1,6 @@
 /** Aggregated records: what is delivered of them, where, and from which part on after a restart. */
 import { assert, describe, it } from "@effect/vitest"
-import { type KinesumerConfig, type KinesumerRecord, Position } from "@kinesumer/core"
+import { type KinesumerConfig, KinesumerMetrics, type KinesumerRecord, Position } from "@kinesumer/core"
 import { Effect, FastCheck, Metric, MetricLabel, Option, TestClock } from "effect"
 import { createHash } from "node:crypto"
 import { datas, pass, shardId, until } from "../group/support.js"
@@ -272,7 +272,7 @@ describe("aggregate-crosses-shards", () => {
       it.scoped("dropped where that is asked for: counted and told, the places of the others as they were", () =>
         Effect.gen(function*() {
           const w = yield* open("before", six, "between", six, "after")
-          const app = `drops ${mode}`
+          const app = `drops-${mode}`
           const { all, m } = yield* throughTo(w, "after", { ...drop, mode, app })
           const kept = [[0, "a1"], [2, "a2"], [4, "?"]]
           assert.deepStrictEqual(placed(all), [
@@ -287,13 +287,10 @@ describe("aggregate-crosses-shards", () => {
           assert.isTrue(told.every((event) => event.stream === "orders" && event.shardId === shardId(0)))
           // One for an answer, however many aggregates that has.
           if (mode === "polling") assert.strictEqual(told.length, 1)
-          const counted = Metric.taggedWithLabels(
-            Metric.counter("kinesumer_out_of_range_records_total", {
-              description: "Parts of aggregates that were dropped because their hash keys belong to other shards",
-              incremental: true
-            }),
-            [MetricLabel.make("app", app), MetricLabel.make("stream", "orders")]
-          )
+          const counted = Metric.taggedWithLabels(KinesumerMetrics.outOfRange, [
+            MetricLabel.make("app", app),
+            MetricLabel.make("stream", "orders")
+          ])
           assert.strictEqual((yield* Metric.value(counted)).count, 6)
         }))
 
@@ -422,19 +419,14 @@ describe("the buffer", () => {
           yield* w.kinesis.putTo({ stream: "orders", shardId: shardId(0), data })
         }
         let most = 0
-        const app = `buffers ${mode}`
-        const gauge = Metric.taggedWithLabels(
-          Metric.gauge("kinesumer_buffered_records", {
-            description: "Records that wait in the buffer or are asked for"
-          }),
-          [MetricLabel.make("app", app)]
-        )
-        const m = yield* delivering(w, { mode, app, bufferSize: 20 }, () =>
+        const m = yield* delivering(w, { mode, bufferSize: 20 }, () => Effect.sleep("300 millis"))
+        yield* until(
           Effect.gen(function*() {
-            most = Math.max(most, (yield* Metric.value(gauge)).value)
-            yield* Effect.sleep("300 millis")
-          }))
-        yield* until(Effect.map(m.delivered, ({ length }) => length === names.length), 120)
+            most = Math.max(most, (yield* m.service.health).bufferedRecords)
+            return (yield* m.delivered).length === names.length
+          }),
+          120
+        )
         assert.deepStrictEqual(datas(yield* m.delivered), names)
         assert.isAbove(most, 0)
         assert.isAtMost(most, 20)

@@ -40,6 +40,8 @@ const wrong: ReadonlyArray<readonly [field: string, options: Partial<KinesumerCo
   ["fanOut.consumerName", { mode: "fanOut", app: "x".repeat(129) }],
   ["fanOut.consumerName", { mode: "fanOut", fanOut: { consumerName: "" } }],
   ["fanOut.consumerName", { fanOut: { consumerName: "a/b" } }],
+  ["aggregation.expand", { aggregation: { expand: JSON.parse("\"no\"") as boolean } }],
+  ["aggregation.outOfRange", { aggregation: { outOfRange: JSON.parse("\"ignore\"") as "drop" } }],
   ["fanOut.watchdog", { fanOut: { watchdog: "999 millis" } }],
   ["fanOut.registerTimeout", { fanOut: { registerTimeout: Infinity } }],
   ["fanOut.registerTimeout", { fanOut: { registerTimeout: 0 } }]
@@ -137,6 +139,20 @@ describe("fanOut", () => {
     }))
 })
 
+describe("aggregation", () => {
+  it.effect("is taken apart and nothing of it dropped, unless something else is said", () =>
+    Effect.gen(function*() {
+      const checked = (aggregation: KinesumerConfig.KinesumerOptions["aggregation"]) =>
+        Effect.map(
+          KinesumerConfig.make({ app: "app", streams: ["orders"], aggregation }),
+          (config) => config.aggregation
+        )
+      assert.deepStrictEqual(yield* checked(undefined), { expand: true, outOfRange: "deliver" })
+      assert.deepStrictEqual(yield* checked({ expand: false }), { expand: false, outOfRange: "deliver" })
+      assert.deepStrictEqual(yield* checked({ outOfRange: "drop" }), { expand: true, outOfRange: "drop" })
+    }))
+})
+
 describe("layerConfig", () => {
   it.scoped("takes the options from Config", () =>
     Effect.gen(function*() {
@@ -145,12 +161,19 @@ describe("layerConfig", () => {
       const live = Kinesumer.layerConfig({
         app: Config.string("APP"),
         streams: Config.array(Config.string(), "STREAMS"),
-        syncInterval: Config.duration("SYNC")
+        syncInterval: Config.duration("SYNC"),
+        aggregation: {
+          expand: Config.boolean("EXPAND"),
+          outOfRange: Config.literal("deliver", "drop")("OUT_OF_RANGE")
+        }
       }).pipe(
         Layer.provide(Layer.succeed(KinesisClient.KinesisClient, kinesis.client)),
         Layer.provide(StateStore.layerMemory),
         Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(
-          new Map([["APP", "shop"], ["STREAMS", "orders"], ["SYNC", "2 seconds"]])
+          new Map([["APP", "shop"], ["STREAMS", "orders"], ["SYNC", "2 seconds"], ["EXPAND", "yes"], [
+            "OUT_OF_RANGE",
+            "drop"
+          ]])
         )))
       )
       const context = yield* Layer.build(live)
