@@ -99,6 +99,12 @@ export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesume
    */
   readonly mark: (records: KinesumerRecord | Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
 
+  /**
+   * Marks a record that cannot be processed, so that it holds up nothing, and tells of it: with the event `RecordSkipped`
+   * and the metric `kinesumer_skipped_records_total`. `cause` says why. Fails as `mark` does, and then nothing is told.
+   */
+  readonly skip: (record: KinesumerRecord, cause: unknown) => Effect.Effect<void, LeaseLost>
+
   /** See the function `process`. */
   readonly process: <E, R, RR = never, DE = never, DR = never>(
     handler: Processing.Handler<E, R>,
@@ -162,6 +168,7 @@ export const make = (
       records: member.delivery.records,
       shards: member.delivery.shards,
       mark: (records) => member.delivery.mark(Symbol.iterator in records ? records : [records]),
+      skip: (record, cause) => Member.skip(member, record, cause),
       process: (handler, options) => ProcessingOptions.process(member.env, member.delivery, handler, options),
       processBatch: (handler, options) => ProcessingOptions.processBatch(member.env, member.delivery, handler, options),
       whileLeased: (record, effect) => Leased.whileLeased(member.env, member.membership, record, effect),

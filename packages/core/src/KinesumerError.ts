@@ -5,6 +5,7 @@
  */
 import * as Data from "effect/Data"
 import type { KinesisError } from "./KinesisError.js"
+import type { KinesumerRecord } from "./KinesumerRecord.js"
 import type { MemberReplaced, StateStoreError } from "./StateStoreError.js"
 
 /**
@@ -66,6 +67,46 @@ export class AlreadyRunning extends Data.TaggedError("AlreadyRunning")<{
 }> {
   override get message(): string {
     return `A run of "${this.view}" is under way in this member. End it first, or use "shards" to read in parallel`
+  }
+}
+
+/**
+ * The data of a record are not what they were said to be.
+ *
+ * - `Invalid`: they are not of the schema. The `cause` is its `ParseError`, whose message shows what was found: payloads
+ *   that are secret do not belong into a log with it
+ * - `Compression`: they are not compressed in the format that was said
+ * - `TooLarge`: they hold more than `maxBytes`
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class DecodeError extends Data.TaggedError("DecodeError")<{
+  readonly record: KinesumerRecord
+  readonly reason: "Invalid" | "Compression" | "TooLarge"
+  readonly cause: Error
+}> {
+  override get message(): string {
+    const { sequenceNumber, shardId, stream, subSequenceNumber } = this.record
+    const part = subSequenceNumber === undefined ? "" : `, part ${subSequenceNumber}`
+    return `Record ${sequenceNumber}${part} of ${stream}/${shardId} does not decode (${this.reason}): ` +
+      this.cause.message
+  }
+}
+
+/**
+ * This Node.js cannot read what is compressed so.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class UnsupportedCompression extends Data.TaggedError("UnsupportedCompression")<{
+  readonly compression: string
+  /** The version of Node.js. */
+  readonly node: string
+}> {
+  override get message(): string {
+    return `Node.js ${this.node} has no codec for ${this.compression}: it needs 22.15, or 23.8 and later`
   }
 }
 

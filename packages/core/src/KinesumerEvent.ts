@@ -39,6 +39,8 @@ export interface RecordName extends ShardName {
  *   longer accepts the position, reading goes on at `TrimHorizon`. `ShardGone`: the whole shard is no longer there
  * - `OutOfRangeDropped`: parts of aggregates were dropped because their hash keys belong to other shards
  *   (`aggregation.outOfRange`); told once for an answer of Kinesis, and again where that is read again
+ * - `RecordSkipped`: a record counts as processed although it could not be (`skip`, or `onInvalid: "skip"` of
+ *   `Payload.decode`)
  * - `StreamRecreated`: the stream is another one than the stored positions belong to; it is read from its beginning
  * - `Retrying`: a call failed and is tried again after `delay`
  * - `CommitFailed`: marks could not be written; they are written with the next commit
@@ -66,6 +68,11 @@ export type KinesumerEvent = Data.TaggedEnum<{
   readonly ShardEnded: ShardName
   readonly RecordsLost: ShardName & { readonly position: Position; readonly reason: "Refused" | "ShardGone" }
   readonly OutOfRangeDropped: ShardName & { readonly records: number }
+  readonly RecordSkipped: ShardName & {
+    readonly sequenceNumber: string
+    readonly subSequenceNumber: number | undefined
+    readonly cause: unknown
+  }
   readonly StreamRecreated: { readonly stream: string; readonly createdAt: number }
   readonly Retrying: {
     readonly operation: string
@@ -107,6 +114,7 @@ export const {
   LoopFailed,
   MemberRegisteredAgain,
   OutOfRangeDropped,
+  RecordSkipped,
   RecordsLost,
   Retrying,
   ShardEnded,

@@ -24,6 +24,12 @@ export const repeats = Metric.counter("kinesumer_repeated_records_total", {
 })
 
 /** @since 0.1.0 @category metrics */
+export const skipped = Metric.counter("kinesumer_skipped_records_total", {
+  description: "Records that count as processed although they could not be",
+  incremental: true
+})
+
+/** @since 0.1.0 @category metrics */
 export const outOfRange = Metric.counter("kinesumer_out_of_range_records_total", {
   description: "Parts of aggregates that were dropped because their hash keys belong to other shards",
   incremental: true

@@ -21,9 +21,16 @@ import * as Scope from "effect/Scope"
 import { KinesisClient } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
 import * as KinesumerConfig from "../KinesumerConfig.js"
-import { type CommitError, type ConsumeError, InvalidConfig, type StartError } from "../KinesumerError.js"
+import {
+  type CommitError,
+  type ConsumeError,
+  InvalidConfig,
+  type LeaseLost,
+  type StartError
+} from "../KinesumerError.js"
 import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
+import type { KinesumerRecord } from "../KinesumerRecord.js"
 import * as Position from "../Position.js"
 import { StateStore } from "../StateStore.js"
 import { type MemberMissing, type MemberReplaced, StateStoreError } from "../StateStoreError.js"
@@ -75,6 +82,19 @@ export const findStream = (member: Member, label: string): Effect.Effect<Streams
         allowed: `one of the configured streams: ${streams.map((stream) => stream.label).join(", ")}`
       })
       : Effect.succeed(found)
+  })
+
+/** Marks a record that could not be processed, and tells of it. */
+export const skip = (
+  { delivery, env }: Member,
+  record: KinesumerRecord,
+  cause: unknown
+): Effect.Effect<void, LeaseLost> =>
+  Effect.gen(function*() {
+    const { sequenceNumber, shardId, stream, subSequenceNumber } = record
+    yield* delivery.mark([record])
+    yield* env.count(Metrics.skipped, 1, { stream })
+    yield* env.emit(KinesumerEvent.RecordSkipped({ stream, shardId, sequenceNumber, subSequenceNumber, cause }))
   })
 
 /** Passing faults at the start are tried again for some seconds; longer ones are for whoever starts the process. */

@@ -170,6 +170,7 @@ const describe = (event: KinesumerEvent): string =>
     ShardEnded: (ended) => `ShardEnded ${nameOf(ended)}`,
     RecordsLost: (lost) => `RecordsLost ${nameOf(lost)} ${lost.reason}`,
     OutOfRangeDropped: (dropped) => `OutOfRangeDropped ${nameOf(dropped)} ${dropped.records}`,
+    RecordSkipped: (skipped) => `RecordSkipped ${nameOf(skipped)} ${skipped.sequenceNumber}`,
     StreamRecreated: ({ stream }) => `StreamRecreated ${stream}`,
     Retrying: ({ error }) => `Retrying ${error.message}`,
     CommitFailed: ({ error }) => `CommitFailed ${error.message}`,

@@ -1,0 +1,18 @@
+/** A record with what its data say. It stands where the record stood, so it can be marked like it. */
+import type { KinesumerRecord } from "../KinesumerRecord.js"
+import { DeliveredRecord, FollowedSymbol, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
+
+export class DecodedRecord<out A> extends DeliveredRecord {
+  readonly value: A
+
+  constructor(record: KinesumerRecord, value: A) {
+    const isDelivered = record instanceof DeliveredRecord
+    super(record, isDelivered ? record[IndexSymbol] : 0, isDelivered && record[FollowedSymbol])
+    this[SliceSymbol] = isDelivered ? record[SliceSymbol] : undefined
+    this.value = value
+  }
+
+  override toJSON(): KinesumerRecord & { readonly value: A } {
+    return { ...super.toJSON(), value: this.value }
+  }
+}
