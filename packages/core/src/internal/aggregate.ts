@@ -89,44 +89,60 @@ const parse = (bytes: Uint8Array): ReadonlyArray<Entry> | undefined => {
 const parseAggregate = (bytes: Uint8Array): ReadonlyArray<Entry> => {
   const partitionKeys: Array<string> = []
   const explicitHashKeys: Array<string> = []
-  const records: Array<Uint8Array> = []
+  const records: Array<IndexedEntry> = []
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag()
     if (type !== WireType.LengthDelimited) reader.skip(type, field)
     else if (field === aggregateField.partitionKeys) partitionKeys.push(reader.string())
     else if (field === aggregateField.explicitHashKeys) explicitHashKeys.push(reader.string())
-    else if (field === aggregateField.records) records.push(reader.bytes())
+    else if (field === aggregateField.records) records.push(parseRecord(reader))
     else reader.skip(type, field)
   }
-  return records.map((record) => parseRecord(record, partitionKeys, explicitHashKeys))
+  // The tables may come after the records.
+  return records.map(({ data, explicitHashKey, partitionKey }) => {
+    const hashKey = explicitHashKeys[explicitHashKey]
+    return {
+      partitionKey: partitionKeys[partitionKey],
+      explicitHashKey: hashKey !== undefined && isHashKey(hashKey) ? hashKey : undefined,
+      data
+    }
+  })
 }
 
+/** An entry with the places of its keys in the tables. */
+interface IndexedEntry {
+  readonly partitionKey: number
+  readonly explicitHashKey: number
+  readonly data: Uint8Array
+}
+
+const noIndex = -1
 const noData = new Uint8Array(0)
 
-const parseRecord = (
-  bytes: Uint8Array,
-  partitionKeys: ReadonlyArray<string>,
-  explicitHashKeys: ReadonlyArray<string>
-): Entry => {
-  let partitionKey: string | undefined
-  let explicitHashKey: string | undefined
+/** Reads on with the same reader: one for each record would cost more than all the rest. */
+const parseRecord = (reader: BinaryReader): IndexedEntry => {
+  let partitionKey = noIndex
+  let explicitHashKey = noIndex
   let data: Uint8Array = noData
-  const reader = new BinaryReader(bytes)
-  while (reader.pos < reader.len) {
+  const length = reader.uint32()
+  const end = reader.pos + length
+  while (reader.pos < end) {
     const [field, type] = reader.tag()
     if (field === recordField.data && type === WireType.LengthDelimited) data = reader.bytes()
-    else if (field === recordField.partitionKey && type === WireType.Varint) {
-      partitionKey = partitionKeys[Number(reader.uint64())]
-    } else if (field === recordField.explicitHashKey && type === WireType.Varint) {
-      explicitHashKey = explicitHashKeys[Number(reader.uint64())]
-    } else reader.skip(type, field)
+    else if (field === recordField.partitionKey && type === WireType.Varint) partitionKey = index(reader)
+    else if (field === recordField.explicitHashKey && type === WireType.Varint) explicitHashKey = index(reader)
+    else reader.skip(type, field)
   }
-  return {
-    partitionKey,
-    explicitHashKey: explicitHashKey !== undefined && isHashKey(explicitHashKey) ? explicitHashKey : undefined,
-    data
-  }
+  if (reader.pos !== end) throw new RangeError("a field reaches beyond its record")
+  return { partitionKey, explicitHashKey, data }
+}
+
+/** The reader cuts a number to 32 bits; one of more than 28 is in no table. */
+const index = (reader: BinaryReader): number => {
+  const start = reader.pos
+  const value = reader.uint32()
+  return reader.pos - start > 4 ? noIndex : value
 }
 
 const maxHashKey = `${2n ** 128n - 1n}`

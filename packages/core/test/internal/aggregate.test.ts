@@ -154,6 +154,10 @@ describe("what only looks like an aggregate is none", () => {
     ["a length beyond the end", lying([100])],
     ["a length of 4 GiB", lying([0xff, 0xff, 0xff, 0xff, 0x0f])],
     ["a length that never ends", lying(Array.from({ length: 12 }, () => 0xff))],
+    [
+      "a field that reaches into the next record",
+      Aggregates.seal(Buffer.from("0a016b1a0408001a041a020800", "hex"))
+    ],
     ["groups within groups within groups", Aggregates.seal(new Uint8Array(500_000).fill((9 << 3) | 3))]
   ]
   for (const [what, data] of cases) {
