@@ -78,6 +78,7 @@ const fields = {
   limit: Count,
   trimmedPosition: Schema.Literal("horizon", "refuse"),
   pageSize: Count,
+  aggregation: Schema.optional(Count),
   latency: Millis,
   events: Schema.Array(Event).pipe(sorted)
 }

@@ -46,7 +46,7 @@ export const make = (options: {
     const what = `${run.memberId} was handed ${record.stream}/${record.shardId} ${record.sequenceNumber} ` +
       `under epoch ${record.epoch}`
     const shard = truth.shards.get(Truth.keyOf(record.stream, record.shardId))
-    const place = shard?.places.get(record.sequenceNumber)
+    const place = shard === undefined ? undefined : Truth.placeOf(shard, record)
     if (shard === undefined || place === undefined) return journal.violation("P1", `${what}, which was never put`)
     count++
     const key = `${shard.key}/${record.epoch}`
@@ -103,11 +103,11 @@ export const make = (options: {
         check(run, record)
       }
     },
-    processed: ({ sequenceNumber, shardId, stream }) => {
-      const shard = truth.shards.get(Truth.keyOf(stream, shardId))
-      const place = shard?.places.get(sequenceNumber)
-      const record = place === undefined ? undefined : shard?.records[place]
-      if (record !== undefined) record.processed = true
+    processed: (record) => {
+      const shard = truth.shards.get(Truth.keyOf(record.stream, record.shardId))
+      const place = shard === undefined ? undefined : Truth.placeOf(shard, record)
+      const known = place === undefined ? undefined : shard?.records[place]
+      if (known !== undefined) known.processed = true
     },
     count: () => count
   }

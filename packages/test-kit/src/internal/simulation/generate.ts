@@ -182,6 +182,8 @@ export const generate = (seed: number): Scenario => {
     trimmedPosition: pick(["horizon", "refuse"]),
     pageSize: pick([1, 3, 1000]),
     latency: pick([20, 20, 300]),
-    events: events.sort((one, other) => one.at - other.at)
+    events: events.sort((one, other) => one.at - other.at),
+    // Drawn last, so that the rest of a seed's scenario is what it was before there were aggregates.
+    aggregation: happens(0.3) ? pick([2, 5, 40]) : undefined
   }
 }

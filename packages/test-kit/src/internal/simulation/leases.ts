@@ -134,7 +134,7 @@ export const make = (options: {
     if (shard === undefined) return journal.violation("P4", `${what}, but there is no such shard`)
     const first = Truth.firstUnprocessed(truth, shard)
     if (position._tag === "AfterSequence") {
-      const place = shard.places.get(position.sequenceNumber)
+      const place = Truth.placeOf(shard, position)
       if (place === undefined) journal.violation("P4", `${what}, but no record has this number`)
       else if (place >= first) {
         journal.violation(

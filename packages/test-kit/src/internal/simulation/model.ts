@@ -133,6 +133,8 @@ export interface Scenario {
   readonly pageSize: number
   /** The longest that a request takes on its way, and an answer on its way back, in milliseconds. */
   readonly latency: number
+  /** So many records are put together into one of Kinesis, as a producer that aggregates does it; none by default. */
+  readonly aggregation?: number | undefined
   /** Sorted by their moments. */
   readonly events: ReadonlyArray<Event>
 }

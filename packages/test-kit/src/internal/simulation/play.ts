@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Faults from "../../Faults.js"
 import * as KinesisFaults from "../../KinesisFaults.js"
+import { aggregate } from "../aggregate.js"
 import type { Action, MemberSpec, Trouble } from "./model.js"
 import * as Stages from "./stage.js"
 import type { Stage } from "./stage.js"
@@ -271,16 +272,21 @@ const put = (
   { bytes, count, stream }: { readonly stream: string; readonly count: number; readonly bytes: number }
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
-    for (let index = 0; index < count; index++) {
-      const number = stage.tally.records++
-      const { sequenceNumber, shardId } = yield* stage.kinesis.put({
-        stream,
-        partitionKey: `key-${number % 97}`,
+    const { aggregation = 1 } = stage.scenario
+    for (let left = count; left > 0; left -= aggregation) {
+      const parts = Array.from({ length: Math.min(aggregation, left) }, () => ({
+        partitionKey: `key-${stage.tally.records++ % 97}`,
         data: new Uint8Array(bytes)
-      })
+      }))
+      const [first] = parts
+      if (first === undefined) return
+      const record = aggregation === 1 ? first : { ...first, data: aggregate(parts) }
+      const { sequenceNumber, shardId } = yield* stage.kinesis.put({ stream, ...record })
       const arrival = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
       const shard = stage.truth.shards.get(Truth.keyOf(stream, shardId))
-      if (shard !== undefined) Truth.learnRecord(shard, sequenceNumber, arrival)
+      if (shard === undefined) continue
+      if (aggregation === 1) Truth.learnRecord(shard, sequenceNumber, undefined, arrival)
+      else parts.forEach((_, index) => Truth.learnRecord(shard, sequenceNumber, index, arrival))
     }
   }).pipe(Effect.orDie)
 

@@ -137,7 +137,10 @@ const unfinished = ({ leases, truth }: Stage): string | undefined => {
     // Nobody comes by what vanished after a crash before it was committed.
     const last = shard.records.slice(shard.trimmed).filter(({ processed }) => processed).at(-1)
     if (last === undefined) continue
-    if (position === undefined || Position.compare(position, Position.afterSequence(last.sequenceNumber)) < 0) {
+    if (
+      position === undefined ||
+      Position.compare(position, Position.afterSequence(last.sequenceNumber, last.subSequenceNumber)) < 0
+    ) {
       return `${shard.key} is not committed up to ${last.sequenceNumber}, which is processed`
     }
   }

@@ -50,6 +50,7 @@ const simplifications: ReadonlyArray<(scenario: Scenario) => Scenario> = [
   (scenario) => ({ ...scenario, limit: 1000 }),
   (scenario) => ({ ...scenario, bufferSize: 1000 }),
   (scenario) => ({ ...scenario, trimmedPosition: "horizon" }),
+  (scenario) => ({ ...scenario, aggregation: undefined }),
   (scenario) => ({
     ...scenario,
     streams: scenario.streams.filter(({ name }) => scenario.events.some((event) => isAbout(event, name)))

@@ -9,6 +9,7 @@ import type { ShardState } from "../../TestKinesis.js"
 /** @internal */
 export interface TruthRecord {
   readonly sequenceNumber: string
+  readonly subSequenceNumber: number | undefined
   readonly arrival: number
   processed: boolean
 }
@@ -74,10 +75,31 @@ export const learnShards = (truth: Truth, stream: string, states: ReadonlyArray<
 }
 
 /** @internal */
-export const learnRecord = (shard: TruthShard, sequenceNumber: string, arrival: number): void => {
-  shard.places.set(sequenceNumber, shard.records.length)
-  shard.records.push({ sequenceNumber, arrival, processed: false })
+export const learnRecord = (
+  shard: TruthShard,
+  sequenceNumber: string,
+  subSequenceNumber: number | undefined,
+  arrival: number
+): void => {
+  const place = shard.records.length
+  // A number without that of a part stands for the whole, up to its last part.
+  shard.places.set(sequenceNumber, place)
+  if (subSequenceNumber !== undefined) shard.places.set(partKey(sequenceNumber, subSequenceNumber), place)
+  shard.records.push({ sequenceNumber, subSequenceNumber, arrival, processed: false })
 }
+
+const partKey = (sequenceNumber: string, subSequenceNumber: number): string => `${sequenceNumber}/${subSequenceNumber}`
+
+/**
+ * The place of a record, or of the one that a position stands after.
+ *
+ * @internal
+ */
+export const placeOf = (
+  shard: TruthShard,
+  { sequenceNumber, subSequenceNumber }: Pick<TruthRecord, "sequenceNumber" | "subSequenceNumber">
+): number | undefined =>
+  shard.places.get(subSequenceNumber === undefined ? sequenceNumber : partKey(sequenceNumber, subSequenceNumber))
 
 /**
  * `oldest` is the first record that the shard still holds.
@@ -85,7 +107,9 @@ export const learnRecord = (shard: TruthShard, sequenceNumber: string, arrival: 
  * @internal
  */
 export const learnTrim = (shard: TruthShard, oldest: string | undefined): void => {
-  shard.trimmed = oldest === undefined ? shard.records.length : shard.places.get(oldest) ?? shard.trimmed
+  shard.trimmed = oldest === undefined
+    ? shard.records.length
+    : shard.places.get(partKey(oldest, 0)) ?? shard.places.get(oldest) ?? shard.trimmed
 }
 
 /**
