@@ -80,7 +80,7 @@ export const mutations: ReadonlyArray<Mutation> = [
       },
       {
         text: `bytes,
-                cursor: slice.to
+            cursor: slice.to
 `,
         replacement: `bytes
 `
