@@ -6,9 +6,9 @@
  * and by enhanced fan-out on the same with `npm run demo -- --fan-out`.
  */
 import { Command, HelpDoc, Options, ValidationError } from "@effect/cli"
-import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { LocalServers } from "@kinesumer/test-kit"
-import { Cause, Console, Effect, Exit, Layer, Option, Ref, Schedule } from "effect"
+import { Console, Effect, Layer, Option, Ref, Schedule } from "effect"
+import * as Program from "../program.js"
 import * as Board from "./board.js"
 import * as Consumers from "./consumers.js"
 import * as Kinesis from "./kinesis.js"
@@ -135,10 +135,6 @@ const play = (choice: Choice) =>
     return yield* state
   }).pipe(Effect.provide(demoLive(choice)))
 
-const fail = Effect.sync(() => {
-  process.exitCode = 1
-})
-
 const choice = Options.all({
   kinesis: Options.choice("kinesis", ["kinesis-local", "local"]).pipe(
     Options.withDescription("The server: kinesis-local (the default), or the one of the test kit."),
@@ -169,7 +165,7 @@ const demo = Command.make(
     const { distinct, duplicates, lost, put, reordered } = Ledger.balance(ledger)
     yield* Effect.forEach(lost.slice(0, 10), (record) => Console.error("lost", record))
     yield* Effect.forEach(reordered.slice(0, 10), (delivery) => Console.error("out of order", delivery))
-    if (lost.length > 0 || reordered.length > 0) yield* fail
+    if (lost.length > 0 || reordered.length > 0) yield* Program.fail
     yield* Console.log(JSON.stringify({
       put,
       distinct,
@@ -182,19 +178,4 @@ const demo = Command.make(
   })
 )
 
-const main = Command.run(demo, { name: "Kinesumer's demo", version: "0.1.0" })(process.argv).pipe(
-  Effect.catchAll((error) =>
-    Effect.zipRight(
-      fail,
-      // What is wrong with the options is told by now.
-      ValidationError.isValidationError(error)
-        ? Effect.void
-        : Console.error(`The demo ends early: ${error.message}`)
-    )
-  ),
-  Effect.provide(NodeContext.layer)
-)
-
-NodeRuntime.runMain(main, {
-  teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) ? 0 : Cause.isInterruptedOnly(exit.cause) ? 130 : 1)
-})
+Program.run("demo", Command.run(demo, { name: "Kinesumer's demo", version: "0.1.0" })(process.argv))

@@ -7,13 +7,13 @@ import { Orders } from "./orders.js"
 export const handle = (record: KinesumerRecord.KinesumerRecord) =>
   Effect.gen(function*() {
     const orders = yield* Orders
-    const order = yield* Order.decode(record.data)
-    yield* orders.store(order, record).pipe(Kinesumer.whileLeased(record))
+    const { value } = yield* Order.decode(record)
+    yield* orders.store(value, record).pipe(Kinesumer.whileLeased(record))
   })
 
 /** A record that is no order does not become one by trying again. */
 export const retry = Schedule.exponential("50 millis").pipe(
   Schedule.jittered,
   Schedule.intersect(Schedule.recurs(7)),
-  Schedule.whileInput((error: unknown) => !Predicate.isTagged(error, "ParseError"))
+  Schedule.whileInput((error: unknown) => !Predicate.isTagged(error, "DecodeError"))
 )

@@ -1,4 +1,5 @@
 /** What the records carry. */
+import { Payload } from "@kinesumer/core"
 import { Schema } from "effect"
 
 export const Order = Schema.Struct({
@@ -9,10 +10,8 @@ export const Order = Schema.Struct({
 })
 export type Order = typeof Order.Type
 
-const Json = Schema.parseJson(Order)
+const Json = Payload.json(Order)
 
-export const encode = (order: Order): Uint8Array => new TextEncoder().encode(Schema.encodeSync(Json)(order))
+export const encode = Schema.encodeSync(Json)
 
-const decodeJson = Schema.decode(Json)
-
-export const decode = (data: Uint8Array) => decodeJson(new TextDecoder().decode(data))
+export const decode = Payload.decodeRecord(Json)

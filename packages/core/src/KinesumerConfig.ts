@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import { hostname } from "node:os"
 import * as StreamName from "./internal/streamName.js"
+import { wholeNumber } from "./internal/wholeNumber.js"
 import { InvalidConfig } from "./KinesumerError.js"
 
 /**
@@ -189,15 +190,20 @@ export const make = (options: KinesumerOptions): Effect.Effect<KinesumerConfig, 
         Duration.times(syncInterval, 2)
       ),
       closeTimeout: yield* duration("closeTimeout", options.closeTimeout ?? "30 seconds", "10 millis"),
-      bufferSize: yield* integer("bufferSize", options.bufferSize ?? 50_000, 1, Number.MAX_SAFE_INTEGER),
-      bufferBytes: yield* integer("bufferBytes", options.bufferBytes ?? 64 * 1024 * 1024, 1, Number.MAX_SAFE_INTEGER),
+      bufferSize: yield* wholeNumber("bufferSize", options.bufferSize ?? 50_000, 1, Number.MAX_SAFE_INTEGER),
+      bufferBytes: yield* wholeNumber(
+        "bufferBytes",
+        options.bufferBytes ?? 64 * 1024 * 1024,
+        1,
+        Number.MAX_SAFE_INTEGER
+      ),
       commit: {
         mode: yield* oneOf("commit.mode", options.commit?.mode ?? "auto", ["auto", "manual"]),
         interval: yield* duration("commit.interval", options.commit?.interval ?? "5 seconds", "10 millis"),
         timeout: yield* duration("commit.timeout", options.commit?.timeout ?? "2 seconds", "10 millis")
       },
       polling: {
-        limit: yield* integer("polling.limit", options.polling?.limit ?? 10_000, 1, 10_000),
+        limit: yield* wholeNumber("polling.limit", options.polling?.limit ?? 10_000, 1, 10_000),
         idleInterval: yield* duration(
           "polling.idleInterval",
           options.polling?.idleInterval ?? "1 second",
@@ -274,15 +280,6 @@ const consumerNameOf = (
         (given === undefined ? ". It defaults to app, which is no such name: give the consumer one of its own" : "")
     })
 }
-
-const integer = (field: string, value: number, min: number, max: number): Effect.Effect<number, InvalidConfig> =>
-  Number.isSafeInteger(value) && value >= min && value <= max
-    ? Effect.succeed(value)
-    : new InvalidConfig({
-      field,
-      value,
-      allowed: max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`
-    })
 
 const boolean = (field: string, value: boolean): Effect.Effect<boolean, InvalidConfig> =>
   typeof value === "boolean" ? Effect.succeed(value) : new InvalidConfig({ field, value, allowed: "true or false" })

@@ -50,16 +50,20 @@ export const contentOf = (
   let last = read
   for (const record of inOrder(answer.records)) {
     const whole = Position.afterSequence(record.sequenceNumber)
-    const parts = isAfter(whole, last) && expand ? Aggregate.expand(record) : undefined
-    if (parts !== undefined) {
+    if (!isAfter(whole, last)) {
+      repeats++
+      continue
+    }
+    const parts = expand ? Aggregate.expand(record) : undefined
+    if (parts === undefined) records.push(record)
+    else {
       const left = parts.filter((part) => isAfter(endOf(part), last))
       const kept = outOfRange === "drop" ? Aggregate.within(left, run.shard) : left
       for (const part of kept) records.push(part)
       repeats += parts.length - left.length
       dropped += left.length - kept.length
-    } else if (isAfter(whole, last)) records.push(record)
-    else repeats++
-    if (isAfter(whole, last)) last = whole
+    }
+    last = whole
   }
   return { records, repeats, outOfRange: dropped }
 }
@@ -74,13 +78,15 @@ export const make = (
 ): Page => {
   const slices: Array<RunSlice> = []
   let from = read
+  let bytes = 0
   for (let start = 0; start < records.length;) {
     const slice = cut(run, from, records, start, answer, most)
     slices.push(slice)
     from = slice.to
     start += slice.records.length
+    bytes += slice.bytes
   }
-  return { slices, to: from, records: records.length, bytes: bytesOf(records) }
+  return { slices, to: from, records: records.length, bytes }
 }
 
 /** As many of the records, from the one at `start` on, as make a slice; `from` is where those before them end. */

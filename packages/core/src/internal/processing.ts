@@ -76,25 +76,20 @@ interface Job<In, E, RR> {
   fiber: Fiber.RuntimeFiber<unknown, unknown> | undefined
 }
 
+/** A job of which nothing has been tried. */
+const untried = { attempts: 0, driver: undefined, failed: undefined, givenUp: false, fiber: undefined }
+
 export const run = <In, E, R, RR, DE, DR>(
   env: Environment,
   delivery: Delivery,
   settings: Settings,
   work: Work<In, E, R, RR, DE, DR>
-): Effect.Effect<void, ConsumeError | Processing.RecordFailed<E> | Processing.DeadLetterFailed<DE>, R | RR | DR> =>
-  Effect.scoped(Effect.flatMap(make(env, delivery, settings, work), ({ join }) => join))
-
-const make = <In, E, R, RR, DE, DR>(
-  env: Environment,
-  delivery: Delivery,
-  settings: Settings,
-  work: Work<In, E, R, RR, DE, DR>
-) => {
+): Effect.Effect<void, ConsumeError | Processing.RecordFailed<E> | Processing.DeadLetterFailed<DE>, R | RR | DR> => {
   type OneJob = Job<In, E, RR>
   type Failed = Processing.RecordFailed<E> | Processing.DeadLetterFailed<DE>
   type Env = R | RR | DR
 
-  return Effect.gen(function*() {
+  return Effect.scoped(Effect.gen(function*() {
     const taking = yield* delivery.taking
     const fibers = yield* FiberSet.make<unknown, Failed>()
     const settled = yield* Signal.make
@@ -165,14 +160,7 @@ const make = <In, E, R, RR, DE, DR>(
       if (waited !== undefined) return waited
       const batch = scheduler.take()
       if (batch === undefined) return undefined
-      const job: OneJob = {
-        ...batch,
-        attempts: 0,
-        driver: undefined,
-        failed: undefined,
-        givenUp: false,
-        fiber: undefined
-      }
+      const job: OneJob = { ...batch, ...untried }
       jobs.add(job)
       return job
     }
@@ -303,16 +291,16 @@ const make = <In, E, R, RR, DE, DR>(
         }
         if (job.entries.length === 0) return
         // Those behind a failed one have their turn now, as if they had just come.
-        Object.assign(job, { attempts: 0, driver: undefined, failed: undefined, givenUp: false, fiber: undefined })
+        Object.assign(job, untried)
         MutableList.append(again, job)
       })
 
-    const toldFailure = (job: OneJob, error: unknown): Effect.Effect<void> =>
-      Effect.forEach(job.entries.slice(0, 1), ({ record }) =>
-        Effect.zipRight(
-          env.count(Metrics.handlerFailures, 1, { stream: record.stream }),
-          env.emit(KinesumerEvent.HandlerFailed({ ...nameOf(record), attempt: job.attempts, error }))
-        ), { discard: true })
+    /** A batch is told by its first record. */
+    const toldFailure = ({ attempts, entries: [first] }: OneJob, error: unknown): Effect.Effect<void> =>
+      first === undefined ? Effect.void : Effect.zipRight(
+        env.count(Metrics.handlerFailures, 1, { stream: first.record.stream }),
+        env.emit(KinesumerEvent.HandlerFailed({ ...nameOf(first.record), attempt: attempts, error }))
+      )
 
     const toldDeadLetter = (job: OneJob, record: KinesumerRecord, error: unknown): Effect.Effect<void> =>
       Effect.zipRight(
@@ -344,8 +332,8 @@ const make = <In, E, R, RR, DE, DR>(
       feed,
       Option.match({ onNone: () => Effect.asVoid(drained), onSome: (error) => Effect.fail(error) })
     )
-    return { join: onFreshTurn(Effect.raceFirst(fed, FiberSet.join(fibers))) }
-  })
+    yield* onFreshTurn(Effect.raceFirst(fed, FiberSet.join(fibers)))
+  }))
 }
 
 const timed = <In, R>(

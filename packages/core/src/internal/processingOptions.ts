@@ -9,6 +9,7 @@ import type { Delivery } from "./delivery.js"
 import type { Environment } from "./environment.js"
 import { maxGaps } from "./lane.js"
 import * as Engine from "./processing.js"
+import { wholeNumber } from "./wholeNumber.js"
 
 export const process = <E, R, RR = never, DE = never, DR = never>(
   env: Environment,
@@ -31,7 +32,7 @@ export const processBatch = <E, R, RR = never, DE = never, DR = never>(
   options: Processing.BatchOptions<E, RR, DE, DR> = {}
 ): Effect.Effect<void, Processing.ProcessError<Processing.BatchError<E>, DE>, R | RR | DR> =>
   Effect.gen(function*() {
-    const size = yield* wholeNumber("size", options.size ?? Math.min(100, options.maxInFlight ?? 100), maxGaps)
+    const size = yield* wholeNumber("size", options.size ?? Math.min(100, options.maxInFlight ?? 100), 1, maxGaps)
     const maxWait = yield* duration("maxWait", options.maxWait ?? "100 millis")
     const settings = yield* settingsOf(options, size, maxWait)
     if (size > settings.maxInFlight) {
@@ -71,9 +72,9 @@ const settingsOf = <In, E, RR, DE, DR>(
   Effect.gen(function*() {
     return {
       ordering: options.ordering ?? "shard",
-      concurrency: yield* wholeNumber("concurrency", options.concurrency ?? 16, Number.MAX_SAFE_INTEGER),
+      concurrency: yield* wholeNumber("concurrency", options.concurrency ?? 16, 1, Number.MAX_SAFE_INTEGER),
       // More would be more gaps than a lane keeps, and their marks would be forgotten.
-      maxInFlight: yield* wholeNumber("maxInFlight", options.maxInFlight ?? Math.max(1_000, size), maxGaps),
+      maxInFlight: yield* wholeNumber("maxInFlight", options.maxInFlight ?? Math.max(1_000, size), 1, maxGaps),
       timeout: options.timeout === undefined
         ? Option.none()
         : Option.some(yield* duration("timeout", options.timeout)),
@@ -87,12 +88,3 @@ const duration = (field: string, value: Duration.DurationInput): Effect.Effect<D
     onNone: () => new InvalidConfig({ field, value, allowed: "a duration above 0" }),
     onSome: Effect.succeed
   })
-
-const wholeNumber = (field: string, value: number, max: number): Effect.Effect<number, InvalidConfig> =>
-  Number.isSafeInteger(value) && value >= 1 && value <= max
-    ? Effect.succeed(value)
-    : new InvalidConfig({
-      field,
-      value,
-      allowed: max === Number.MAX_SAFE_INTEGER ? "a whole number from 1" : `a whole number from 1 to ${max}`
-    })

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError, KinesumerEvent, KinesumerMetrics, Processing } from "@kinesumer/core"
 import { Deferred, Effect, Fiber, Metric, Ref, Schedule, TestClock } from "effect"
-import { breakable, committed, dataOf, failureOf, log, oneShard, putKeyed, start, steal } from "./processSupport.js"
+import { committed, dataOf, failureOf, log, oneShard, putKeyed, shaky, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
 describe("process", () => {
@@ -367,10 +367,7 @@ describe("a shard that goes", () => {
 
   it.scoped("begins nothing while the member may have been taken for dead, and goes on under a later epoch", () =>
     Effect.gen(function*() {
-      const w = yield* oneShard
-      yield* putTo(w, "orders", shardId(0), names("a", 1, 12))
-      const broken = yield* Ref.make(false)
-      const m = yield* member(w, {}, { store: breakable(w, broken) })
+      const { broken, m } = yield* shaky(12)
       const begun = yield* log
       const done = yield* log
       yield* start(

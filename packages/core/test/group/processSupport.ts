@@ -1,7 +1,7 @@
 /** What tests of `process` share. */
 import { Kinesumer, type KinesumerRecord, Position, type Processing, StateStoreError } from "@kinesumer/core"
 import { Cause, Effect, Exit, Option, Ref } from "effect"
-import { row, shardId, type TestMember, type World, world } from "./support.js"
+import { member, names, putTo, row, shardId, type TestMember, type World, world } from "./support.js"
 
 export const dataOf = (record: KinesumerRecord.KinesumerRecord): string => new TextDecoder().decode(record.data)
 
@@ -64,8 +64,17 @@ export const steal = (w: World) =>
     }])
   })
 
+/** A member that reads one shard with so many records, and whose store can break. */
+export const shaky = (count: number) =>
+  Effect.gen(function*() {
+    const w = yield* oneShard
+    yield* putTo(w, "orders", shardId(0), names("a", 1, count))
+    const broken = yield* Ref.make(false)
+    return { m: yield* member(w, {}, { store: breakable(w, broken) }), broken }
+  })
+
 /** A store that does not answer while it is broken. */
-export const breakable = ({ store }: World, broken: Ref.Ref<boolean>): World["store"] => {
+const breakable = ({ store }: World, broken: Ref.Ref<boolean>): World["store"] => {
   const error = new StateStoreError.StateStoreError({ reason: "Unavailable", operation: "any", detail: "down" })
   const guard = <A, E>(effect: Effect.Effect<A, E>) =>
     Effect.zipRight(Effect.whenEffect(Effect.fail(error), Ref.get(broken)), effect)

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Kinesumer, KinesumerError } from "@kinesumer/core"
 import { Effect, Exit, Fiber, Ref } from "effect"
-import { breakable, dataOf, failureOf, log, oneShard, start, steal } from "./processSupport.js"
+import { dataOf, failureOf, log, oneShard, shaky, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
 describe("whileLeased", () => {
@@ -48,10 +48,7 @@ describe("whileLeased", () => {
 
   it.scoped("gives up by itself when no heartbeat has succeeded for the liveness timeout", () =>
     Effect.gen(function*() {
-      const w = yield* oneShard
-      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
-      const broken = yield* Ref.make(false)
-      const m = yield* member(w, {}, { store: breakable(w, broken) })
+      const { broken, m } = yield* shaky(1)
       yield* m.consume()
       yield* until(Effect.map(m.delivered, (all) => all.length === 1))
       const [record] = yield* m.delivered
@@ -90,10 +87,7 @@ describe("whileLeased", () => {
 
   it.scoped("nor is it where only this member can't be sure of its lease: the record is handled again", () =>
     Effect.gen(function*() {
-      const w = yield* oneShard
-      yield* putTo(w, "orders", shardId(0), names("a", 1, 1))
-      const broken = yield* Ref.make(false)
-      const m = yield* member(w, {}, { store: breakable(w, broken) })
+      const { broken, m } = yield* shaky(1)
       const begun = yield* log
       const done = yield* log
       // A failure would end it.

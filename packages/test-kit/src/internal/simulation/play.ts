@@ -285,8 +285,9 @@ const put = (
       const arrival = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
       const shard = stage.truth.shards.get(Truth.keyOf(stream, shardId))
       if (shard === undefined) continue
-      if (aggregation === 1) Truth.learnRecord(shard, sequenceNumber, undefined, arrival)
-      else parts.forEach((_, index) => Truth.learnRecord(shard, sequenceNumber, index, arrival))
+      parts.forEach((_, index) =>
+        Truth.learnRecord(shard, sequenceNumber, aggregation === 1 ? undefined : index, arrival)
+      )
     }
   }).pipe(Effect.orDie)
 
