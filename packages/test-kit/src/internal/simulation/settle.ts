@@ -60,19 +60,26 @@ const heal = (stage: Stage): Effect.Effect<void> =>
     }
   })
 
+/** Who was asked to read all streams again, and who does. */
+interface Reading {
+  readonly asked: Set<unknown>
+  readonly done: Set<unknown>
+}
+
 /** All read all streams again, those that were refreshed or paused too. */
-const readAll = (stage: Stage, done: Set<unknown>): Effect.Effect<void> =>
+const readAll = (stage: Stage, { asked, done }: Reading): Effect.Effect<void> =>
   Effect.gen(function*() {
     const streams = stage.scenario.streams.map(({ name }) => name)
     for (const { member } of entries(stage)) {
       const { process, refreshes, service } = member
-      if (service === undefined || refreshes > 0 || done.has(service)) continue
-      done.add(service)
+      if (service === undefined || refreshes > 0 || asked.has(service)) continue
+      asked.add(service)
       yield* Effect.forkDaemon(process.within(
         Effect.gen(function*() {
           yield* service.refresh(streams.map((stream) => ({ stream, startFrom: stage.scenario.startFrom })))
           yield* Effect.forEach(streams, service.resume)
-        }).pipe(Effect.catchAll(() => Effect.sync(() => done.delete(service))))
+          done.add(service)
+        }).pipe(Effect.catchAll(() => Effect.sync(() => asked.delete(service))))
       ))
     }
   })
@@ -88,13 +95,15 @@ const startOne = (stage: Stage): Effect.Effect<void> =>
 
 const comesToRest = (stage: Stage): Effect.Effect<boolean> =>
   Effect.gen(function*() {
-    const refreshed = new Set<unknown>()
+    const reading: Reading = { asked: new Set(), done: new Set() }
+    const isReading = ({ member: { service, state } }: Stage["members"][number]) =>
+      state === "Running" && reading.done.has(service)
     const reasons = () => unprocessed(stage) ?? unfinished(stage) ?? unshared(stage)
     for (let waited = 0; waited < patience; waited += lookEvery) {
       if (stage.journal.violations().length > 0) return false
       if (entries(stage).length === 0) yield* startOne(stage)
-      yield* readAll(stage, refreshed)
-      if (entries(stage).every(({ member }) => member.state === "Running") && reasons() === undefined) return true
+      yield* readAll(stage, reading)
+      if (entries(stage).every(isReading) && reasons() === undefined) return true
       yield* Effect.sleep(lookEvery)
     }
     const [promise, what] = unprocessed(stage) !== undefined
