@@ -20,7 +20,9 @@ const clientOf = (endpoint: string) =>
     Layer.build(KinesisClient.layer({
       endpoint,
       region: "us-east-1",
-      credentials: { accessKeyId: "AKID", secretAccessKey: "secret" }
+      credentials: { accessKeyId: "AKID", secretAccessKey: "secret" },
+      // The stubs speak nothing else.
+      protocol: "json"
     })),
     Context.get(KinesisClient.KinesisClient)
   )

@@ -38,7 +38,8 @@ const clientOf = (options: KinesisClient.KinesisClientOptions) =>
 const against = (answer: (response: ServerResponse, request: Stub.StubRequest) => void) =>
   Effect.gen(function*() {
     const stub = yield* Stub.make(answer)
-    const client = yield* clientOf({ ...options, endpoint: stub.endpoint })
+    // The stub speaks nothing else.
+    const client = yield* clientOf({ ...options, endpoint: stub.endpoint, protocol: "json" })
     return { stub, client }
   })
 

@@ -91,9 +91,21 @@ export const malformed = (where: KinesisErrors.Where, what: string): Effect.Effe
 export const nonEmpty = (text: string | null | undefined): Option.Option<string> =>
   text === undefined || text === null || text === "" ? Option.none() : Option.some(text)
 
-interface SdkShard extends Pick<Sdk.Shard, "ShardId" | "HashKeyRange"> {
+interface KinesisShard {
+  readonly ShardId?: string | undefined
+  readonly HashKeyRange?: {
+    readonly StartingHashKey?: string | undefined
+    readonly EndingHashKey?: string | undefined
+  } | undefined
+}
+
+interface SdkShard extends KinesisShard {
   readonly parents: ReadonlyArray<string | null | undefined>
   readonly closed: boolean
+}
+
+export interface KinesisChild extends KinesisShard {
+  readonly ParentShards?: ReadonlyArray<string> | undefined
 }
 
 const toShard = (shard: SdkShard): Shard | undefined => {
@@ -120,7 +132,7 @@ export const toShards = (
 /** Shards that follow another one. Nothing tells whether one is closed by now; that shows when it is read. */
 export const toChildren = (
   where: KinesisErrors.Where,
-  children: ReadonlyArray<Sdk.ChildShard> | undefined
+  children: ReadonlyArray<KinesisChild> | undefined
 ): Effect.Effect<ReadonlyArray<Shard>, KinesisError> =>
   toShards(
     where,
@@ -137,16 +149,22 @@ const noData = new Uint8Array(0)
 export const toRecords = (
   where: KinesisErrors.Where,
   records: ReadonlyArray<Sdk._Record>
-): Effect.Effect<ReadonlyArray<RawRecord>, KinesisError> => {
-  const raw: Array<RawRecord> = []
-  for (const record of records) {
-    if (!record.SequenceNumber) return malformed(where, "a record without a sequence number")
-    raw.push({
-      sequenceNumber: record.SequenceNumber,
+): Effect.Effect<ReadonlyArray<RawRecord>, KinesisError> =>
+  whole(
+    where,
+    records.map((record) => ({
+      sequenceNumber: record.SequenceNumber ?? "",
       partitionKey: record.PartitionKey ?? "",
       data: record.Data ?? noData,
       arrivalTime: record.ApproximateArrivalTimestamp
-    })
-  }
-  return Effect.succeed(raw)
-}
+    }))
+  )
+
+/** Records, if each has a sequence number. */
+export const whole = (
+  where: KinesisErrors.Where,
+  records: ReadonlyArray<RawRecord>
+): Effect.Effect<ReadonlyArray<RawRecord>, KinesisError> =>
+  records.every(({ sequenceNumber }) => sequenceNumber !== "")
+    ? Effect.succeed(records)
+    : malformed(where, "a record without a sequence number")

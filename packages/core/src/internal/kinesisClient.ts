@@ -9,9 +9,12 @@ import * as Predicate from "effect/Predicate"
 import type { GetRecordsResult, KinesisClientOptions } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
 import * as Calls from "./kinesisCalls.js"
+import * as Cbor from "./kinesisCbor.js"
 import * as KinesisErrors from "./kinesisErrors.js"
 import * as FanOut from "./kinesisFanOut.js"
+import * as KinesisProtocol from "./kinesisProtocol.js"
 import * as KinesisSdk from "./kinesisSdk.js"
+import type { Answer } from "./recordsCbor.js"
 
 const hasHeaders = Predicate.compose(Predicate.isRecord, Predicate.struct({ headers: Predicate.isRecord }))
 
@@ -38,6 +41,7 @@ const keepDate = (command: Sdk.DescribeStreamSummaryCommand): () => Option.Optio
 /** The calls of the service on a client of the SDK that lives as long as the scope. */
 export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
   const client = yield* KinesisSdk.acquire(options)
+  const protocol = KinesisProtocol.make(options.protocol ?? "auto")
 
   const region: Calls.Service["region"] = Effect.tryPromise({
     try: () => client.config.region(),
@@ -105,7 +109,10 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
   const getRecords: Calls.Service["getRecords"] = (stream, shardId, options) => {
     const at = Calls.where("getRecords", "GetRecords", stream, shardId)
     const input: Sdk.GetRecordsInput = { ...Calls.arnOf(stream), ShardIterator: options.iterator, Limit: options.limit }
-    return Calls.call(at, (abortSignal) => client.send(new Sdk.GetRecordsCommand(input), { abortSignal })).pipe(
+    return protocol.ask<Sdk.GetRecordsOutput | Answer>({
+      json: Calls.call(at, (abortSignal) => client.send(new Sdk.GetRecordsCommand(input), { abortSignal })),
+      cbor: (onCbor) => Calls.call(at, (abortSignal) => Cbor.getRecords({ client, abortSignal, onCbor }, input))
+    }).pipe(
       Effect.flatMap((output) => getRecordsResult(at, output)),
       Effect.withSpan("KinesisClient.getRecords", {
         kind: "client",
@@ -121,16 +128,16 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
     listShards,
     getShardIterator,
     getRecords,
-    ...FanOut.make(client)
+    ...FanOut.make(client, protocol)
   } satisfies Calls.Service
 })
 
 const getRecordsResult = (
   where: KinesisErrors.Where,
-  output: Sdk.GetRecordsOutput
+  output: Sdk.GetRecordsOutput | Answer
 ): Effect.Effect<GetRecordsResult, KinesisError> =>
   Effect.zipWith(
-    Calls.toRecords(where, output.Records ?? []),
+    "records" in output ? Calls.whole(where, output.records) : Calls.toRecords(where, output.Records ?? []),
     Calls.toChildren(where, output.ChildShards),
     (records, childShards) => ({
       records,

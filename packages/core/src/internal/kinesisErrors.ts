@@ -194,6 +194,18 @@ export const reasonFor = (cause: unknown): KinesisErrorReason => {
 const isUnknownOperation = (where: Where, cause: unknown): boolean =>
   fanOut.has(where.operation) && statusOf(cause) === 404
 
+/** Who answered has judged what was asked, with a name that Kinesis has for it. */
+export const isUnderstood = ({ cause }: KinesisError): boolean => {
+  const reason = names.get(text(cause, "name"))
+  return statusOf(cause) !== undefined && reason !== undefined && reason !== "Unsupported"
+}
+
+/** Who answered could make nothing of the request. Its own faults, and those of what is between, are no such sign. */
+export const isNotUnderstood = (error: KinesisError): boolean => {
+  const status = statusOf(error.cause)
+  return status !== undefined && status >= 400 && (status < 500 || status === 501) && !isUnderstood(error)
+}
+
 const reasonAt = (where: Where, cause: unknown): KinesisErrorReason => {
   if (hasAllConsumers(where, cause)) return "LimitExceeded"
   const reason = reasonFor(cause)

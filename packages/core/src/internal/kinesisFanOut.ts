@@ -8,7 +8,10 @@ import * as Stream from "effect/Stream"
 import type { ConsumerDescription, SubscriptionEvent } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
 import * as Calls from "./kinesisCalls.js"
+import * as Cbor from "./kinesisCbor.js"
 import * as KinesisErrors from "./kinesisErrors.js"
+import type { Protocol } from "./kinesisProtocol.js"
+import type { Answer } from "./recordsCbor.js"
 
 type Service = Pick<
   Calls.Service,
@@ -32,10 +35,10 @@ const toConsumer = (
 
 const toEvent = (
   where: KinesisErrors.Where,
-  event: Sdk.SubscribeToShardEvent
+  event: Sdk.SubscribeToShardEvent | Answer
 ): Effect.Effect<SubscriptionEvent, KinesisError> =>
   Effect.zipWith(
-    Calls.toRecords(where, event.Records ?? []),
+    "records" in event ? Calls.whole(where, event.records) : Calls.toRecords(where, event.Records ?? []),
     Calls.toChildren(where, event.ChildShards),
     (records, childShards) => ({
       records,
@@ -61,12 +64,12 @@ const events = (
       Effect.flatMap((next) => next.done === true ? Effect.fail(Option.none()) : Effect.succeed(next.value))
     )
   ).pipe(
-    Stream.filterMap(({ SubscribeToShardEvent: event }) => Option.fromNullable(event)),
+    Stream.filterMap((event) => Option.fromNullable(Cbor.answerOf(event) ?? event.SubscribeToShardEvent)),
     Stream.mapEffect((event) => toEvent(where, event))
   )
 
 /** The fan-out calls of the service. */
-export const make = (client: Sdk.KinesisClient): Service => {
+export const make = (client: Sdk.KinesisClient, protocol: Protocol): Service => {
   const registerConsumer: Service["registerConsumer"] = Effect.fnUntraced(function*(streamArn, name) {
     const at = Calls.where("registerConsumer", "RegisterStreamConsumer", streamArn)
     const command = new Sdk.RegisterStreamConsumerCommand({ StreamARN: streamArn, ConsumerName: name })
@@ -106,7 +109,7 @@ export const make = (client: Sdk.KinesisClient): Service => {
         Effect.sync(() => new AbortController()),
         (connection) => Effect.sync(() => connection.abort())
       )
-      const command = new Sdk.SubscribeToShardCommand({
+      const input: Sdk.SubscribeToShardInput = {
         ConsumerARN: consumerArn,
         ShardId: shardId,
         StartingPosition: {
@@ -114,8 +117,12 @@ export const make = (client: Sdk.KinesisClient): Service => {
           SequenceNumber: start.sequenceNumber,
           Timestamp: start.timestamp
         }
+      }
+      const { signal: abortSignal } = connection
+      const output = yield* protocol.ask({
+        json: Calls.call(at, () => client.send(new Sdk.SubscribeToShardCommand(input), { abortSignal })),
+        cbor: (onCbor) => Calls.call(at, () => Cbor.subscribeToShard({ client, abortSignal, onCbor }, input))
       })
-      const output = yield* Calls.call(at, () => client.send(command, { abortSignal: connection.signal }))
       if (Predicate.isNullable(output.EventStream)) {
         return Stream.fail(yield* Effect.flip(Calls.malformed(at, "no events")))
       }

@@ -6,6 +6,7 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type { KinesisClientOptions } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
+import { eventStreams } from "./kinesisCbor.js"
 import * as KinesisErrors from "./kinesisErrors.js"
 
 type Credentials = NonNullable<Sdk.KinesisClientConfig["credentials"]>
@@ -62,6 +63,16 @@ const checkEndpoint = (endpoint: string | undefined): Effect.Effect<void, Kinesi
   ))
 }
 
+/** A configuration has whatever text somebody wrote. */
+const checkProtocol = (protocol: string | undefined): Effect.Effect<void, KinesisError> =>
+  protocol === undefined || protocol === "auto" || protocol === "cbor" || protocol === "json"
+    ? Effect.void
+    : Effect.fail(KinesisErrors.make(
+      layerWhere,
+      "InvalidArgument",
+      `protocol "${protocol}" is none of "auto", "cbor" and "json"`
+    ))
+
 /**
  * Calls go over HTTP/1.1 with connections that are kept alive. The SDK's own choice for Kinesis is HTTP/2, which plain
  * local servers refuse and for which it opens a connection for each call. One call that hangs must not keep the others
@@ -96,6 +107,7 @@ const requestHandler = (): NonNullable<Sdk.KinesisClientConfig["requestHandler"]
 export const acquire = (options: KinesisClientOptions): Effect.Effect<Sdk.KinesisClient, KinesisError, Scope.Scope> =>
   Effect.gen(function*() {
     yield* checkEndpoint(options.endpoint)
+    yield* checkProtocol(options.protocol)
     const given = options.credentials === undefined ? undefined : credentialsOf(options.credentials)
     const credentials = options.roleArn === undefined ? given : yield* assumeRole(options.roleArn, given)
     return yield* Effect.acquireRelease(
@@ -106,6 +118,7 @@ export const acquire = (options: KinesisClientOptions): Effect.Effect<Sdk.Kinesi
             ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
             ...(credentials === undefined ? {} : { credentials }),
             requestHandler: requestHandler(),
+            eventStreamSerdeProvider: eventStreams,
             // The engine paces, backs off and counts, so it must hear of every refusal. (The adaptive mode, which the
             // environment can ask for, would hold calls back as well.)
             maxAttempts: 1,
