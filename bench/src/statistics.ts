@@ -12,3 +12,7 @@ export const spread = (values: ReadonlyArray<number>): number =>
 /** The value that this part of all is at most, by rank. */
 export const quantile = (values: ReadonlyArray<number>, part: number): number =>
   [...values].sort((a, b) => a - b)[Math.max(0, Math.ceil(values.length * part) - 1)] ?? NaN
+
+/** What of each round one has for one of the other, both of which were measured in the same minute. */
+export const ratios = (self: ReadonlyArray<number>, that: ReadonlyArray<number>): ReadonlyArray<number> =>
+  self.map((value, index) => value / (that[index] ?? NaN))

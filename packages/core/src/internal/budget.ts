@@ -12,7 +12,8 @@ import type { Slice } from "./lane.js"
 
 export interface Budget {
   /**
-   * Waits its turn and reserves between 1 and `wanted` records. Interruption leaves nothing reserved. The wait can be
+   * Waits its turn and reserves between 1 and `wanted` records: all of them, or an eighth of the bound at least, since a
+   * page of a few records costs about what a full one does. Interruption leaves nothing reserved. The wait can be
    * interrupted even where the caller can't be: then no interruption fits between the reservation and its use.
    */
   readonly reserve: (wanted: number) => Effect.Effect<number>
@@ -41,8 +42,11 @@ interface Waiter {
   readonly granted: Deferred.Deferred<Room>
 }
 
-/** A grant takes at most this part of what is free, so that many shards can ask at once. */
+/** A grant takes at most this part of what is free, so that many shards can ask at once; */
 const part = 4
+
+/** but no less than this part of the bound. */
+const least = 8
 
 export const make = (bounds: Room): Budget => {
   let records = 0
@@ -80,15 +84,20 @@ export const make = (bounds: Room): Budget => {
     )
 
   return {
-    reserve: (wanted) =>
-      Effect.map(
+    reserve: (wanted) => {
+      const enough = Math.max(1, Math.min(wanted, Math.ceil(bounds.records / least)))
+      return Effect.map(
         wait(
-          () => records < bounds.records && bytes < bounds.bytes,
+          () => bounds.records - records >= enough && bytes < bounds.bytes,
           () =>
-            occupy({ records: Math.max(1, Math.min(wanted, Math.ceil((bounds.records - records) / part))), bytes: 0 })
+            occupy({
+              records: Math.max(enough, Math.min(wanted, Math.ceil((bounds.records - records) / part))),
+              bytes: 0
+            })
         ),
         (granted) => granted.records
-      ),
+      )
+    },
     take: (room) =>
       Effect.asVoid(wait(
         () => records === 0 || (records + room.records <= bounds.records && bytes + room.bytes <= bounds.bytes),

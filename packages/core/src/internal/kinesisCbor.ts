@@ -88,6 +88,26 @@ const decode = (bytes: Uint8Array, metadata: object): Answer => {
   }
 }
 
+/** The most that Kinesis answers is 10 MiB of data; what says that it is more must come before it gets the memory. */
+const mostBytes = 16 * 1024 * 1024
+
+const isReadable = (body: unknown): body is AsyncIterable<Uint8Array> =>
+  Predicate.isObject(body) && Symbol.asyncIterator in body
+
+/** The body, each part of which goes to its place when it comes: it is in the caches of the processor then. */
+const collect = async (client: Sdk.KinesisClient, response: Response): Promise<Uint8Array> => {
+  const { body } = response
+  const length = Number(header(response, "content-length"))
+  if (!isReadable(body) || !(length > 0 && length <= mostBytes)) return client.config.streamCollector(body)
+  const bytes = Buffer.allocUnsafeSlow(length)
+  let at = 0
+  for await (const part of body) {
+    bytes.set(part, at)
+    at += part.byteLength
+  }
+  return bytes.subarray(0, at)
+}
+
 /** Before the SDK reads the answer. */
 const hearStep = { step: "deserialize", priority: "low", name: "kinesumerCborAnswer" } as const
 
@@ -102,7 +122,7 @@ const hear =
     const result = await next(args)
     const { response } = result
     if (isResponse(response) && header(response, "content-type").includes("cbor")) {
-      response.body = onAnswer(response, await client.config.streamCollector(response.body))
+      response.body = onAnswer(response, await collect(client, response))
     }
     return result
   }
