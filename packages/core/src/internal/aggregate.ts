@@ -30,7 +30,8 @@ interface Entry {
   readonly data: Uint8Array
 }
 
-const magic = [0xf3, 0x89, 0x9a, 0xc2] as const
+/** How an aggregate begins. */
+export const magic = [0xf3, 0x89, 0x9a, 0xc2] as const
 const digestBytes = 16
 
 /** The parts of a record that is a valid aggregate, in order; nothing for any other. */

@@ -68,9 +68,10 @@ export const make = (bounds: Room): Budget => {
       Deferred.unsafeDone(waiter.granted, Effect.succeed(waiter.grant()))
     }
   }
+  // Whoever comes next may want less.
   const leave = (waiter: Waiter) =>
     waiters.delete(waiter)
-      ? Effect.void
+      ? Effect.sync(() => giveBack({ records: 0, bytes: 0 }))
       : Effect.map(Deferred.await(waiter.granted), giveBack)
 
   const wait = (hasRoom: () => boolean, grant: () => Room): Effect.Effect<Room> =>
@@ -85,7 +86,7 @@ export const make = (bounds: Room): Budget => {
 
   return {
     reserve: (wanted) => {
-      const enough = Math.max(1, Math.min(wanted, Math.ceil(bounds.records / least)))
+      const enough = Math.max(1, Math.min(wanted, Math.floor(bounds.records / least)))
       return Effect.map(
         wait(
           () => bounds.records - records >= enough && bytes < bounds.bytes,
@@ -118,6 +119,6 @@ export const make = (bounds: Room): Budget => {
 /** Gives back the room of slices that leave the buffer. */
 export const releaseSlices = (budget: Budget, slices: ReadonlyArray<Slice>): Effect.Effect<void> =>
   budget.release(
-    slices.reduce((sum, slice) => sum + slice.records.length, 0),
+    slices.reduce((sum, slice) => sum + slice.size, 0),
     slices.reduce((sum, slice) => sum + slice.bytes, 0)
   )

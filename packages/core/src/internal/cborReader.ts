@@ -52,7 +52,8 @@ export const key = (text: string): Key => {
 export class Reader {
   private readonly bytes: Buffer
   private readonly view: DataView
-  private at = 0
+  /** Where the next item begins. */
+  at = 0
 
   constructor(bytes: Uint8Array) {
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -102,6 +103,39 @@ export class Reader {
   /** The key as text. */
   keyText(length: number): string {
     return this.bytes.toString("utf8", this.keyAt, this.keyAt + length)
+  }
+
+  /**
+   * Goes over a string of a known length, of bytes or, with `isText`, of text, and gives its length; -1 where something
+   * else is there, which is not gone over.
+   */
+  skip(isText: boolean): number {
+    const initial = this.peek()
+    if (initial >> 5 !== (isText ? textString : byteString) || (initial & 0x1f) === 0x1f) return -1
+    const length = this.length(initial)
+    this.at += length
+    return length
+  }
+
+  /** Whether the bytes that end at one place are, as text, before those of the same length that end at another. */
+  isBefore(self: number, that: number, length: number): boolean {
+    for (let left = length; left > 0; left -= 4) {
+      if (left < 4) {
+        const [one, other] = [this.view.getUint8(self - left), this.view.getUint8(that - left)]
+        if (one !== other) return one < other
+        left += 3
+      } else {
+        const one = this.view.getUint32(self - left)
+        const other = this.view.getUint32(that - left)
+        if (one !== other) return one < other
+      }
+    }
+    return false
+  }
+
+  /** Whether these four bytes stand there. */
+  hasWord(at: number, word: number): boolean {
+    return at + 4 <= this.bytes.length && this.view.getUint32(at) === word
   }
 
   text(): string | undefined {

@@ -1,6 +1,6 @@
 /** A record with what its data say. It stands where the record stood, so it can be marked like it. */
 import type { KinesumerRecord } from "../KinesumerRecord.js"
-import { DeliveredRecord, FollowedSymbol, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
+import { DeliveredRecord, FollowedSymbol, HandedSymbol, IndexSymbol } from "./deliveredRecord.js"
 
 export class DecodedRecord<out A> extends DeliveredRecord {
   readonly value: A
@@ -8,7 +8,7 @@ export class DecodedRecord<out A> extends DeliveredRecord {
   constructor(record: KinesumerRecord, value: A) {
     const isDelivered = record instanceof DeliveredRecord
     super(record, isDelivered ? record[IndexSymbol] : 0, isDelivered && record[FollowedSymbol])
-    this[SliceSymbol] = isDelivered ? record[SliceSymbol] : undefined
+    this[HandedSymbol] = isDelivered ? record[HandedSymbol] : undefined
     this.value = value
   }
 

@@ -1,11 +1,19 @@
 /** A record on its way through a member: what user code sees of it, and where it stands in the slice that brought it. */
 import * as Inspectable from "effect/Inspectable"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
-import type { RunSlice } from "./page.js"
+import * as Position from "../Position.js"
+import type { Interval } from "./lane.js"
+import type { Run } from "./run.js"
 
-/** Where a record stands in the slice that brought it: a mark needs to know what came before. */
-export const SliceSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerRecord/slice")
+/** A slice that was handed over. Its records know it, so that each can be marked wherever it has got to. */
+export interface Handed extends Interval {
+  readonly run: Run
+  readonly records: ReadonlyArray<DeliveredRecord>
+}
 
+export const HandedSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerRecord/handed")
+
+/** Where a record stands in it: a mark needs to know what came before. */
 export const IndexSymbol: unique symbol = Symbol.for("@kinesumer/core/KinesumerRecord/index")
 
 /** Whether others of the same aggregate come after it. */
@@ -23,7 +31,7 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
   readonly arrivalTime: Date | undefined
   readonly millisBehindLatest: number | undefined
   readonly epoch: number;
-  [SliceSymbol]: RunSlice | undefined;
+  [HandedSymbol]: Handed | undefined;
   [IndexSymbol]: number;
   [FollowedSymbol]: boolean
 
@@ -39,7 +47,7 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
     this.arrivalTime = record.arrivalTime
     this.millisBehindLatest = record.millisBehindLatest
     this.epoch = record.epoch
-    this[SliceSymbol] = undefined
+    this[HandedSymbol] = undefined
     this[IndexSymbol] = index
     this[FollowedSymbol] = isFollowed
   }
@@ -59,3 +67,7 @@ export class DeliveredRecord extends Inspectable.Class implements KinesumerRecor
     }
   }
 }
+
+/** The place after a record. After the last part of an aggregate it is that after the whole of it. */
+export const after = (record: DeliveredRecord): Position.Position =>
+  Position.afterSequence(record.sequenceNumber, record[FollowedSymbol] ? record.subSequenceNumber : undefined)

@@ -16,7 +16,7 @@ import { AlreadyRunning, type ConsumeError, LeaseLost } from "../KinesumerError.
 import * as Metrics from "../KinesumerMetrics.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
 import { type Budget, releaseSlices, type Room } from "./budget.js"
-import { DeliveredRecord, IndexSymbol, SliceSymbol } from "./deliveredRecord.js"
+import { DeliveredRecord, type Handed, HandedSymbol, IndexSymbol } from "./deliveredRecord.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import type { Membership } from "./membership.js"
@@ -82,11 +82,6 @@ type View =
     readonly consumed: ReadonlySet<Run.Run>
   }
 
-export interface Handed {
-  readonly run: Run.Run
-  readonly slice: Lane.Slice
-}
-
 /** A pull, as `Stream` has it: `none` is the end. */
 export type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
 
@@ -96,7 +91,7 @@ const wholeSlices: RoomOf = () => Infinity
 
 /** The run under which a record was delivered; `undefined` where it was not. */
 export const runOf = (record: KinesumerRecord): Run.Run | undefined =>
-  record instanceof DeliveredRecord ? record[SliceSymbol]?.run : undefined
+  record instanceof DeliveredRecord ? record[HandedSymbol]?.run : undefined
 
 export const make = (options: {
   readonly env: Environment
@@ -132,9 +127,9 @@ export const make = (options: {
         if (Option.isNone(slice)) return Option.none()
         yield* releaseSlices(budget, [slice.value])
         yield* run.room.open
-        yield* env.count(Metrics.records, slice.value.records.length, { stream: run.stream.label })
+        yield* env.count(Metrics.records, slice.value.size, { stream: run.stream.label })
         yield* env.count(Metrics.bytes, slice.value.bytes, { stream: run.stream.label })
-        return Option.some({ run, slice: slice.value })
+        return Option.some(slice.value.open())
       })
 
     const takeNext = (roomOf: RoomOf): Effect.Effect<Handed | undefined> =>
@@ -180,16 +175,16 @@ export const make = (options: {
       Effect.gen(function*() {
         let lost: LeaseLost | undefined
         for (const record of records) {
-          const slice = record instanceof DeliveredRecord ? record[SliceSymbol] : undefined
-          if (!(record instanceof DeliveredRecord) || slice === undefined) {
+          const handed = record instanceof DeliveredRecord ? record[HandedSymbol] : undefined
+          if (!(record instanceof DeliveredRecord) || handed === undefined) {
             return yield* Effect.dieMessage("mark was given a record that this group has not delivered")
           }
-          const { run } = slice
+          const { run } = handed
           if (Lane.isEnded(yield* Ref.get(run.lane))) continue
           if ((yield* Ref.get(run.status)) === "Over") {
             lost ??= new LeaseLost({ ...Run.nameOf(run), epoch: run.epoch })
           } else {
-            yield* markInterval(run, intervalOf(slice, record[IndexSymbol]))
+            yield* markInterval(run, intervalOf(handed, record[IndexSymbol]))
           }
         }
         if (lost !== undefined) return yield* lost
@@ -267,11 +262,11 @@ export const make = (options: {
         Effect.gen(function*() {
           const previous = yield* Ref.getAndSet(inHand, Option.none())
           if (isAuto && Option.isSome(previous)) {
-            yield* markInterval(previous.value.run, previous.value.slice)
+            yield* markInterval(previous.value.run, previous.value)
           }
           const handed = yield* look
           yield* Ref.set(inHand, Option.some(handed))
-          return Chunk.unsafeFromArray(handed.slice.records)
+          return Chunk.unsafeFromArray(handed.records)
         }))
 
     const records = Stream.unwrapScoped(Effect.gen(function*() {

@@ -23,10 +23,10 @@ import type { SubscriptionEvent } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
+import * as Content from "./content.js"
 import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
-import * as Page from "./page.js"
 import * as Steps from "./readerSteps.js"
 import type * as Run from "./run.js"
 import * as Signal from "./signal.js"
@@ -216,10 +216,10 @@ const put = (
   event: SubscriptionEvent
 ): Effect.Effect<Option.Option<Position.Position>> =>
   Effect.suspend(() => {
-    const content = Page.contentOf(run, at, event, context.env.config.aggregation)
+    const content = Content.make(run, at, event, context.env.config.aggregation)
     return Effect.zipRight(
       Steps.tellDropped(context, run, content),
-      Steps.put(context, run, at, content.records, event, recordsAhead)
+      Steps.put(context, run, at, content.records, 0, event, recordsAhead)
     )
   })
 

@@ -10,6 +10,7 @@ import type { Position } from "../Position.js"
 import * as SequenceNumber from "../SequenceNumber.js"
 import type { Shard } from "../Shard.js"
 import * as KinesisErrors from "./kinesisErrors.js"
+import type { Packed } from "./recordsCbor.js"
 
 export type Service = Context.Tag.Service<KinesisClient>
 
@@ -160,11 +161,11 @@ export const toRecords = (
     }))
   )
 
-/** Records, if each has a sequence number. */
-export const whole = (
+/** Records, if each has a sequence number. Those that are packed have. */
+export const whole = <Records extends ReadonlyArray<RawRecord> | Packed>(
   where: KinesisErrors.Where,
-  records: ReadonlyArray<RawRecord>
-): Effect.Effect<ReadonlyArray<RawRecord>, KinesisError> =>
-  records.every(({ sequenceNumber }) => sequenceNumber !== "")
+  records: Records
+): Effect.Effect<Records, KinesisError> =>
+  "get" in records || records.every(({ sequenceNumber }) => sequenceNumber !== "")
     ? Effect.succeed(records)
     : malformed(where, "a record without a sequence number")

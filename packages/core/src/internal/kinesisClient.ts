@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type { GetRecordsResult, KinesisClientOptions } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
+import * as Answers from "./answers.js"
 import * as Calls from "./kinesisCalls.js"
 import * as Cbor from "./kinesisCbor.js"
 import * as KinesisErrors from "./kinesisErrors.js"
@@ -139,10 +140,10 @@ const getRecordsResult = (
   Effect.zipWith(
     "records" in output ? Calls.whole(where, output.records) : Calls.toRecords(where, output.Records ?? []),
     Calls.toChildren(where, output.ChildShards),
-    (records, childShards) => ({
-      records,
-      nextIterator: Calls.nonEmpty(output.NextShardIterator),
-      millisBehindLatest: Option.fromNullable(output.MillisBehindLatest),
-      childShards
-    })
+    (records, childShards) =>
+      Answers.make(records, {
+        nextIterator: Calls.nonEmpty(output.NextShardIterator),
+        millisBehindLatest: Option.fromNullable(output.MillisBehindLatest),
+        childShards
+      })
   )

@@ -7,6 +7,7 @@ import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
 import type { ConsumerDescription, SubscriptionEvent } from "../KinesisClient.js"
 import type { KinesisError } from "../KinesisError.js"
+import * as Answers from "./answers.js"
 import * as Calls from "./kinesisCalls.js"
 import * as Cbor from "./kinesisCbor.js"
 import * as KinesisErrors from "./kinesisErrors.js"
@@ -40,12 +41,12 @@ const toEvent = (
   Effect.zipWith(
     "records" in event ? Calls.whole(where, event.records) : Calls.toRecords(where, event.Records ?? []),
     Calls.toChildren(where, event.ChildShards),
-    (records, childShards) => ({
-      records,
-      continuation: Calls.nonEmpty(event.ContinuationSequenceNumber),
-      millisBehindLatest: Option.fromNullable(event.MillisBehindLatest),
-      childShards
-    })
+    (records, childShards) =>
+      Answers.make(records, {
+        continuation: Calls.nonEmpty(event.ContinuationSequenceNumber),
+        millisBehindLatest: Option.fromNullable(event.MillisBehindLatest),
+        childShards
+      })
   )
 
 /**

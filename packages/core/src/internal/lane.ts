@@ -11,14 +11,18 @@
  */
 import * as Option from "effect/Option"
 import * as Position from "../Position.js"
-import { type DeliveredRecord, FollowedSymbol } from "./deliveredRecord.js"
+import type { Handed } from "./deliveredRecord.js"
 
-/** Records of one shard that are handed over together. `from` and `to` are the cursor before and after it. */
+/** Records of one shard that wait to be handed over together. `from` and `to` are the cursor before and after it. */
 export interface Slice {
-  readonly records: ReadonlyArray<DeliveredRecord>
+  readonly size: number
   readonly bytes: number
   readonly from: Position.Position
   readonly to: Position.Position
+  /** Its first records, so many, and the rest. */
+  readonly split: (size: number) => readonly [first: Slice, rest: Slice]
+  /** Makes the records: what waits is little more than their places in the answer that brought them. */
+  readonly open: () => Handed
 }
 
 /** A stretch of records that are marked while something before them is not yet. */
@@ -76,7 +80,7 @@ export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice
     last === undefined ? lane : {
       ...lane,
       waiting: [...lane.waiting, ...slices],
-      waitingRecords: slices.reduce((sum, { records }) => sum + records.length, lane.waitingRecords),
+      waitingRecords: slices.reduce((sum, { size }) => sum + size, lane.waitingRecords),
       waitingBytes: slices.reduce((sum, { bytes }) => sum + bytes, lane.waitingBytes),
       read: last.to
     }
@@ -87,38 +91,18 @@ export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice
 export const pull = (lane: Lane, most = Infinity): readonly [slice: Option.Option<Slice>, lane: Lane] => {
   const [first, ...others] = lane.waiting
   if (first === undefined) return [Option.none(), lane]
-  const [slice, waiting] = first.records.length <= most ? [first, others] : split(first, most, others)
+  const [slice, ...rest] = first.size <= most ? [first] : first.split(most)
   return [
     Option.some(slice),
     {
       ...lane,
-      waiting,
-      waitingRecords: lane.waitingRecords - slice.records.length,
+      waiting: [...rest, ...others],
+      waitingRecords: lane.waitingRecords - slice.size,
       waitingBytes: lane.waitingBytes - slice.bytes,
       cursor: slice.to
     }
   ]
 }
-
-/** The bytes are shared out by the number of records: what counts is that both parts together give back what was taken. */
-const split = (
-  slice: Slice,
-  size: number,
-  others: ReadonlyArray<Slice>
-): readonly [slice: Slice, waiting: ReadonlyArray<Slice>] => {
-  const records = slice.records.slice(0, size)
-  const bytes = Math.floor((slice.bytes * size) / slice.records.length)
-  const last = records[records.length - 1]
-  const to = last === undefined ? slice.from : after(last)
-  return [
-    { ...slice, records, bytes, to },
-    [{ ...slice, records: slice.records.slice(size), bytes: slice.bytes - bytes, from: to }, ...others]
-  ]
-}
-
-/** After the last part of an aggregate it is the place after the whole of it. */
-export const after = (record: DeliveredRecord): Position.Position =>
-  Position.afterSequence(record.sequenceNumber, record[FollowedSymbol] ? record.subSequenceNumber : undefined)
 
 /** Marks a stretch as processed. Marks come in any order; `processed` moves over those that close up. */
 export const mark = (lane: Lane, interval: Interval): Lane => {

@@ -11,6 +11,7 @@ import type { GetRecordsResult } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Position from "../Position.js"
 import type { Room } from "./budget.js"
+import * as Content from "./content.js"
 import type { Environment } from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
@@ -131,8 +132,9 @@ const poll = (
       yield* Steps.answered(context, run, answer.right.millisBehindLatest)
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
-      const rest = content.records.slice(page.records)
-      const to = yield* restore(Steps.put(context, run, page.to, rest, answer.right, env.config.polling.limit))
+      const to = yield* restore(
+        Steps.put(context, run, page.to, content.records, page.records, answer.right, env.config.polling.limit)
+      )
       if (Option.isNone(to)) return next
       if (Option.isSome(answer.right.nextIterator)) {
         return {
@@ -156,15 +158,15 @@ const take = (
   lane: Lane.Lane,
   reserved: number,
   answer: GetRecordsResult
-): Effect.Effect<{ readonly isTaken: boolean; readonly content: Page.Content; readonly page: Page.Page }> =>
+): Effect.Effect<{ readonly isTaken: boolean; readonly content: Content.Content; readonly page: Page.Page }> =>
   Effect.gen(function*() {
     const { budget, env } = context
     const { bufferBytes, bufferSize } = env.config
     // An answer that can't be understood must not keep the room that was reserved for it.
     const { content, page } = yield* Effect.sync(() => {
-      const content = Page.contentOf(run, lane.read, answer, env.config.aggregation)
+      const content = Content.make(run, lane.read, answer, env.config.aggregation)
       const most = { records: bufferSize, bytes: bufferBytes }
-      return { content, page: Page.make(run, lane.read, content.records.slice(0, reserved), answer, most) }
+      return { content, page: Page.make(run, lane.read, content.records, reserved, answer, most) }
     }).pipe(
       Effect.onError(() => budget.settle(reserved, 0, 0))
     )
@@ -184,19 +186,19 @@ const paced = (
   context: Steps.ReaderContext,
   progress: Progress,
   answer: GetRecordsResult,
-  { records }: Page.Content,
+  { brought, records }: Content.Content,
   askedAt: number
 ): Progress => {
   const { idleInterval, limit } = context.env.config.polling
   const isBehind = Option.exists(answer.millisBehindLatest, (millis) => millis > 0)
-  const pace = Math.max(callMillis, Math.ceil(Page.bytesOf(answer.records) / bytesPerMilli))
+  const pace = Math.max(callMillis, Math.ceil(brought.bytes / bytesPerMilli))
   return {
     ...progress,
     failures: 0,
     notBefore: askedAt + (isBehind ? pace : Math.max(pace, Duration.toMillis(idleInterval))),
-    recordBytes: records.length === 0 ? progress.recordBytes : Page.bytesOf(records) / records.length,
-    expansion: records.length === 0 ? progress.expansion : Math.max(1, records.length / answer.records.length),
-    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, answer.records.length * 2))
+    recordBytes: records.count === 0 ? progress.recordBytes : records.bytes / records.count,
+    expansion: records.count === 0 ? progress.expansion : Math.max(1, records.count / brought.records),
+    wanted: isBehind ? limit : Math.min(limit, Math.max(expectedAtTip, brought.records * 2))
   }
 }
 

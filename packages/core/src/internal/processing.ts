@@ -30,7 +30,8 @@ import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
 import * as Processing from "../Processing.js"
-import type { Delivery, Handed } from "./delivery.js"
+import type { Handed } from "./deliveredRecord.js"
+import type { Delivery } from "./delivery.js"
 import type { Environment } from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
 import * as Scheduler from "./scheduler.js"
@@ -310,10 +311,10 @@ export const run = <In, E, R, RR, DE, DR>(
 
     // --- Taking -----------------------------------------------------------------------------------------------------
 
-    const admit = ({ run, slice }: Handed): Effect.Effect<void, never, Env> =>
+    const admit = ({ records, run }: Handed): Effect.Effect<void, never, Env> =>
       Effect.suspend(() => {
         const isNew = scheduler.lineOf(run) === undefined
-        scheduler.admit(run, slice.records)
+        scheduler.admit(run, records)
         const line = scheduler.lineOf(run)
         return isNew && line !== undefined
           ? fork(Effect.zipRight(Effect.interruptible(run.over.await), close(line)))

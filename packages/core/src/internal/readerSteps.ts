@@ -13,10 +13,10 @@ import * as Metrics from "../KinesumerMetrics.js"
 import * as Position from "../Position.js"
 import type { Shard } from "../Shard.js"
 import type { StateStoreError } from "../StateStoreError.js"
-import type { UserRecord } from "./aggregate.js"
 import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import type { Consumers } from "./consumers.js"
+import type { Content, UserRecords } from "./content.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
@@ -262,7 +262,7 @@ export const answered = (
 export const tellDropped = (
   { env }: ReaderContext,
   run: Run.Run,
-  { outOfRange, repeats }: Page.Content
+  { outOfRange, repeats }: Content
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const tags = { stream: run.stream.label }
@@ -282,28 +282,29 @@ export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lan
 
 export const isAt = ({ read }: Lane.Lane, at: Position.Position): boolean => Position.compare(read, at) === 0
 
-/** Puts records into the lane, slice by slice as there is room, and gives the place where they end. */
+/** Puts the records from the one at `start` on into the lane, slice by slice as there is room, and gives the place where they end. */
 export const put = (
   context: ReaderContext,
   run: Run.Run,
   at: Position.Position,
-  records: ReadonlyArray<UserRecord>,
-  answer: Pick<GetRecordsResult, "records" | "millisBehindLatest">,
+  records: UserRecords,
+  start: number,
+  answer: Pick<GetRecordsResult, "millisBehindLatest">,
   ahead: number
 ): Effect.Effect<Option.Option<Position.Position>> =>
   Effect.gen(function*() {
     let from = at
-    for (let start = 0; start < records.length;) {
+    for (let next = start; next < records.count;) {
       const slice = yield* putSlice(
         context,
         run,
         from,
-        (most) => Page.cut(run, from, records, start, answer, most),
+        (most) => Page.cut(run, from, records, next, answer, most),
         ahead
       )
       if (Option.isNone(slice)) return Option.none()
       from = slice.value.to
-      start += slice.value.records.length
+      next += slice.value.size
     }
     return Option.some(from)
   })
@@ -313,16 +314,16 @@ const putSlice = (
   context: ReaderContext,
   run: Run.Run,
   from: Position.Position,
-  cut: (most: Budget.Room) => Page.RunSlice,
+  cut: (most: Budget.Room) => Lane.Slice,
   ahead: number
-): Effect.Effect<Option.Option<Page.RunSlice>> =>
+): Effect.Effect<Option.Option<Lane.Slice>> =>
   Effect.gen(function*() {
     const { budget, env: { config: { bufferBytes, bufferSize } } } = context
     const { lane, room } = yield* awaitRoom(context, run, ahead)
     if (!isAt(lane, from)) return Option.none()
     const slice = cut({ records: Math.min(bufferSize, room.records), bytes: Math.min(bufferBytes, room.bytes) })
     const isPut = yield* Effect.uninterruptible(Effect.gen(function*() {
-      yield* budget.take({ records: slice.records.length, bytes: slice.bytes })
+      yield* budget.take({ records: slice.size, bytes: slice.bytes })
       const isPushed = yield* push(run, lane.generation, [slice])
       yield* isPushed ? context.arrived(run) : Budget.releaseSlices(budget, [slice])
       return isPushed

@@ -55,6 +55,35 @@ describe("budget", () => {
       assert.isAtLeast(yield* Fiber.join(waiting), 1)
     }))
 
+  it.effect("grants what is worth a call, to a few at a time", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 1_600, bytes: 1_000 })
+      const fibers = yield* Effect.forEach(Chunk.range(1, 64), () => Effect.fork(budget.reserve(1_000)))
+      yield* Effect.yieldNow()
+      const polled = yield* Effect.forEach(fibers, Fiber.poll)
+      assert.strictEqual(polled.filter(Option.isSome).length, 6)
+      const [first, , , , , , seventh] = fibers
+      if (first === undefined || seventh === undefined) return assert.fail("there are 64")
+      const granted = yield* Fiber.join(first)
+      assert.strictEqual(granted, 400)
+      yield* budget.release(granted, 0)
+      assert.isAtLeast(yield* Fiber.join(seventh), 200)
+      yield* Fiber.interruptAll(fibers)
+    }))
+
+  it.effect("has room for who wants less when who waits before it leaves", () =>
+    Effect.gen(function*() {
+      const budget = Budget.make({ records: 16, bytes: 1_000 })
+      yield* budget.take({ records: 15, bytes: 0 })
+      const first = yield* Effect.fork(budget.reserve(16))
+      yield* Effect.yieldNow()
+      const second = yield* Effect.fork(budget.reserve(1))
+      yield* Effect.yieldNow()
+      assert.isTrue(Option.isNone(yield* Fiber.poll(second)))
+      yield* Fiber.interrupt(first)
+      assert.strictEqual(yield* Fiber.join(second), 1)
+    }))
+
   it.effect("serves those who wait in their order", () =>
     Effect.gen(function*() {
       const budget = Budget.make({ records: 1, bytes: 1_000 })

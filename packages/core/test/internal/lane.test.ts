@@ -2,29 +2,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Position } from "@kinesumer/core"
 import { FastCheck, Option } from "effect"
-import { DeliveredRecord } from "../../src/internal/deliveredRecord.js"
 import * as Lane from "../../src/internal/lane.js"
 
 /** A lane with pages of slices; record n has sequence number n. */
 const at = (n: number): Position.Position => n === 0 ? Position.trimHorizon : Position.afterSequence(`${n}`)
 
-const record = new DeliveredRecord({
-  stream: "orders",
-  shardId: "shardId-000000000000",
-  partitionKey: "key",
-  data: new Uint8Array(),
-  sequenceNumber: "1",
-  subSequenceNumber: undefined,
-  arrivalTime: undefined,
-  millisBehindLatest: undefined,
-  epoch: 1
-}, 0)
-
 const slice = (from: number, to: number): Lane.Slice => ({
-  records: Array.from({ length: to - from }, () => record),
+  size: to - from,
   bytes: 10 * (to - from),
   from: at(from),
-  to: at(to)
+  to: at(to),
+  split: (size) => [slice(from, from + size), slice(from + size, to)],
+  open: () => {
+    throw new Error("a lane makes no records")
+  }
 })
 
 const numberOf = (position: Position.Position): number =>
@@ -32,7 +23,7 @@ const numberOf = (position: Position.Position): number =>
 
 type Action =
   | { readonly _tag: "Push"; readonly count: number; readonly stale: boolean }
-  | { readonly _tag: "Pull" }
+  | { readonly _tag: "Pull"; readonly most: number }
   | { readonly _tag: "Mark"; readonly pick: number; readonly width: number }
   | { readonly _tag: "Rewind" }
   | { readonly _tag: "Drop" }
@@ -46,8 +37,10 @@ const action: FastCheck.Arbitrary<Action> = FastCheck.oneof(
     count: FastCheck.integer({ min: 1, max: 5 }),
     stale: FastCheck.boolean()
   }),
-  FastCheck.constant<Action>({ _tag: "Pull" }),
-  FastCheck.constant<Action>({ _tag: "Pull" }),
+  FastCheck.record({
+    _tag: FastCheck.constant("Pull" as const),
+    most: FastCheck.oneof(FastCheck.constant(Infinity), FastCheck.integer({ min: 1, max: 4 }))
+  }),
   FastCheck.record({
     _tag: FastCheck.constant("Mark" as const),
     pick: FastCheck.nat(1000),
@@ -82,10 +75,13 @@ describe("lane", () => {
         }
         case "Pull": {
           const before = lane
-          const [taken, next] = Lane.pull(lane)
+          const [taken, next] = Lane.pull(lane, one.most)
           lane = next
           // Nothing is skipped: a slice begins where the cursor stood.
-          if (Option.isSome(taken)) assert.deepStrictEqual(taken.value.from, before.cursor)
+          if (Option.isSome(taken)) {
+            assert.deepStrictEqual(taken.value.from, before.cursor)
+            assert.isAtMost(taken.value.size, one.most)
+          }
           break
         }
         case "Mark": {
@@ -130,7 +126,7 @@ describe("lane", () => {
       for (let n = 1; n <= numberOf(lane.processed); n++) assert.isTrue(marked.has(n), `${n} is covered, not marked`)
       assert.isTrue(Position.compare(lane.processed, lane.cursor) <= 0)
       assert.isTrue(Position.compare(lane.cursor, lane.read) <= 0)
-      assert.strictEqual(lane.waitingRecords, lane.waiting.reduce((sum, { records }) => sum + records.length, 0))
+      assert.strictEqual(lane.waitingRecords, lane.waiting.reduce((sum, { size }) => sum + size, 0))
       assert.strictEqual(lane.waitingBytes, 10 * lane.waitingRecords)
       assert.isFalse(
         marked.has(numberOf(lane.processed) + 1) &&
