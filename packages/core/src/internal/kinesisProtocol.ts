@@ -26,8 +26,8 @@ export const make = (chosen: NonNullable<KinesisClientOptions["protocol"]>): Pro
       if (form !== "auto") return Effect.void
       form = "json"
       return Effect.logWarning(
-        "The endpoint of Kinesis does not speak CBOR: records are asked for in JSON from now on, which takes more time",
-        refusal
+        "The endpoint of Kinesis does not speak CBOR: records are asked for in JSON from now on, which takes more time. " +
+          `It answered ${refusal.message}`
       )
     })
 

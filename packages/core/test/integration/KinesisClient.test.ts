@@ -2,16 +2,33 @@ import { assert, layer } from "@effect/vitest"
 import * as KinesisClient from "@kinesumer/core/KinesisClient"
 import * as Position from "@kinesumer/core/Position"
 import type { Shard } from "@kinesumer/core/Shard"
-import { Chunk, type Context, DateTime, Effect, Fiber, Layer, Option, Order, Queue, Schedule, Stream } from "effect"
+import {
+  Chunk,
+  type Context,
+  DateTime,
+  Effect,
+  FastCheck,
+  Fiber,
+  Layer,
+  Option,
+  Order,
+  Queue,
+  Schedule,
+  Stream
+} from "effect"
 import * as KinesisAdmin from "../utils/kinesisAdmin.js"
 import * as KinesisServers from "../utils/kinesisServers.js"
 
 const region = "us-east-1"
 const credentials = { accessKeyId: "test", secretAccessKey: "test" }
 
-const ClientLive = Layer.unwrapEffect(
-  Effect.map(KinesisServers.Kinesis, ({ endpoint }) => KinesisClient.layer({ endpoint, region, credentials }))
-)
+const clientLive = (protocol?: "cbor" | "json") =>
+  Layer.unwrapEffect(
+    Effect.map(
+      KinesisServers.Kinesis,
+      ({ endpoint }) => KinesisClient.layer({ endpoint, region, credentials, protocol })
+    )
+  )
 
 const setUp = Effect.gen(function*() {
   const client = yield* KinesisClient.KinesisClient
@@ -54,11 +71,18 @@ const readFrom = Effect.fnUntraced(function*(
 
 const shard = (index: number) => `shardId-${`${index}`.padStart(12, "0")}`
 
+/** What is the same in both forms. */
+const plain = ({ records, ...rest }: KinesisClient.GetRecordsResult) => ({
+  ...rest,
+  nextIterator: Option.isSome(rest.nextIterator),
+  records: records.map(({ data, ...record }) => ({ ...record, data: [...data] }))
+})
+
 const lastHashKey = `${KinesisAdmin.lastHashKey}`
 const middle = (KinesisAdmin.lastHashKey + 1n) / 2n
 
 for (const server of KinesisServers.kinesisServers) {
-  const Live = Layer.provideMerge(ClientLive, KinesisServers.layer(server))
+  const Live = Layer.provideMerge(clientLive(), KinesisServers.layer(server))
 
   layer(Live, { excludeTestServices: true, timeout: "30 seconds" })(`KinesisClient against ${server.name}`, (it) => {
     it.scoped("describes a stream, by its name and by its ARN", () =>
@@ -316,6 +340,41 @@ for (const server of KinesisServers.kinesisServers) {
           ])
         })
     )
+
+    it.scoped("gives the same in CBOR and in JSON", () =>
+      Effect.gen(function*() {
+        const { admin } = yield* setUp
+        yield* admin.createStream("forms", 1)
+        const samples = FastCheck.sample(
+          FastCheck.tuple(
+            FastCheck.string({ unit: "grapheme", minLength: 1, maxLength: 50 }),
+            FastCheck.uint8Array({ minLength: 1, maxLength: 300 })
+          ),
+          40
+        )
+        for (const [key, data] of samples) yield* admin.put("forms", key, data)
+        const stream = called("forms")
+        const read = (protocol: "cbor" | "json") =>
+          Effect.gen(function*() {
+            const client = yield* KinesisClient.KinesisClient
+            const page = yield* readFrom(client, stream, shard(0), Position.trimHorizon)
+            const [first] = page.records
+            const moment = Position.atTimestamp(DateTime.unsafeFromDate(first?.arrivalTime ?? new Date(0)))
+            const since = yield* readFrom(client, stream, shard(0), moment)
+            const refused = yield* Effect.flip(client.getRecords(stream, shard(0), { iterator: "none", limit: 1 }))
+            const excess = yield* client.getShardIterator(stream, shard(0), Position.trimHorizon).pipe(
+              Effect.flatMap((iterator) => client.getRecords(stream, shard(0), { iterator, limit: 20_000 })),
+              Effect.flip
+            )
+            return { page: plain(page), since: plain(since), reasons: [refused.reason, excess.reason] }
+          }).pipe(Effect.provide(Layer.fresh(clientLive(protocol))))
+        const [cbor, json] = [yield* read("cbor"), yield* read("json")]
+        assert.deepStrictEqual(cbor, json)
+        assert.deepStrictEqual(
+          cbor.page.records.map(({ data, partitionKey }) => [partitionKey, data]),
+          samples.map(([key, data]) => [key, [...data]])
+        )
+      }))
 
     it.scoped("resolves the region that it speaks to", () =>
       Effect.gen(function*() {

@@ -11,13 +11,14 @@ const codec = new EventStreamCodec(
   (text) => Buffer.from(text)
 )
 
-const frame = (headers: Readonly<Record<string, string>>, body: object): Uint8Array =>
+/** Bytes are a body as they are; anything else is told in JSON. */
+export const frame = (headers: Readonly<Record<string, string>>, body: object): Uint8Array =>
   codec.encode({
     headers: Object.fromEntries(
       Object.entries({ ":content-type": "application/json", ...headers })
         .map(([name, value]) => [name, { type: "string", value }])
     ),
-    body: Buffer.from(JSON.stringify(body))
+    body: body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body))
   })
 
 export const initialResponse = frame({ ":message-type": "event", ":event-type": "initial-response" }, {})
