@@ -10,10 +10,11 @@ import { Console, Effect } from "effect"
 import type { Bench, Report } from "./bench.js"
 import { fanOutLatency } from "./fanOutLatency/bench.js"
 import { localKinesis } from "./localKinesis/bench.js"
+import { pipeline } from "./pipeline/bench.js"
 import { median, spread } from "./statistics.js"
 import { throughput } from "./throughput/bench.js"
 
-const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency, throughput]
+const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency, throughput, pipeline]
 
 const large = new Intl.NumberFormat("en", { maximumFractionDigits: 0 })
 const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
