@@ -188,9 +188,9 @@ export const mutations: ReadonlyArray<Mutation> = [
     breaks: "Whatever is asked for is granted.",
     file: "internal/budget.js",
     changes: [
-      { text: "() => records < bounds.records && bytes < bounds.bytes", replacement: "() => true" },
+      { text: "() => bounds.records - records >= enough && bytes < bounds.bytes", replacement: "() => true" },
       {
-        text: "Math.max(1, Math.min(wanted, Math.ceil((bounds.records - records) / part)))",
+        text: "Math.max(enough, Math.min(wanted, Math.ceil((bounds.records - records) / part)))",
         replacement: "wanted"
       },
       {
