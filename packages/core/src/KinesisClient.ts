@@ -179,6 +179,9 @@ export class KinesisClient extends Context.Tag("@kinesumer/core/KinesisClient")<
     shardId: string,
     options: { readonly consumerArn: string; readonly position: Position }
   ) => Stream.Stream<SubscriptionEvent, KinesisError>
+
+  /** Waits until the client has gone over to JSON (`protocol`), and gives the refusal that made it. */
+  readonly fallback?: Effect.Effect<KinesisError> | undefined
 }>() {}
 
 /**
@@ -226,8 +229,8 @@ export interface KinesisClientOptions {
   readonly roleArn?: string | undefined
   /**
    * The form in which records travel. `cbor` takes about a third of the time of `json`, in which data are base64. `auto`
-   * asks in CBOR, and in JSON from then on if the server makes nothing of that, with a warning in the log; for servers
-   * that answer CBOR wrongly there is `json`. AWS and the local servers known speak both. Defaults to `auto`.
+   * asks in CBOR, and in JSON from then on if the server makes nothing of that: a warning in the log, and the event
+   * `ProtocolFallback` of each group. For servers that answer CBOR wrongly there is `json`. AWS and the local servers known speak both. Defaults to `auto`.
    */
   readonly protocol?: "auto" | "cbor" | "json" | undefined
 }

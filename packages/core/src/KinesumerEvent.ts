@@ -52,6 +52,7 @@ export interface RecordName extends ShardName {
  * - `LoopFailed`: a background loop met a defect and goes on with its next round
  * - `HandlerFailed`: an attempt to handle a record, or a batch that begins with it, failed
  * - `DeadLettered`: a record failed for the last time, and the dead-letter effect has taken care of it
+ * - `ProtocolFallback`: the server does not speak CBOR, so records are asked for in JSON (`protocol` of `KinesisClient`)
  * - `CloseIncomplete`: a step of closing could not be done in time
  *
  * @since 0.1.0
@@ -91,6 +92,7 @@ export type KinesumerEvent = Data.TaggedEnum<{
   readonly LoopFailed: { readonly loop: string; readonly cause: Cause.Cause<unknown> }
   readonly HandlerFailed: RecordName & { readonly attempt: number; readonly error: unknown }
   readonly DeadLettered: RecordName & { readonly attempts: number; readonly error: unknown }
+  readonly ProtocolFallback: { readonly error: KinesisError }
   readonly CloseIncomplete: { readonly step: string; readonly cause: Cause.Cause<unknown> }
 }>
 
@@ -114,6 +116,7 @@ export const {
   LoopFailed,
   MemberRegisteredAgain,
   OutOfRangeDropped,
+  ProtocolFallback,
   RecordSkipped,
   RecordsLost,
   Retrying,

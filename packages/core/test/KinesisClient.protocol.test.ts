@@ -316,6 +316,8 @@ describe("a server that does not speak CBOR", () => {
       assert.deepStrictEqual(types(stub), ["cbor", "json", "json", "json"])
       const warnings = (yield* messages).filter((message) => message.includes("does not speak CBOR"))
       assert.strictEqual(warnings.length, 1)
+      assert.isDefined(client.fallback)
+      assert.strictEqual((yield* client.fallback).operation, "getRecords")
     }))
 
   it.scopedLive("is known by an error that it tells in JSON, too", () =>

@@ -42,7 +42,7 @@ const keepDate = (command: Sdk.DescribeStreamSummaryCommand): () => Option.Optio
 /** The calls of the service on a client of the SDK that lives as long as the scope. */
 export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
   const client = yield* KinesisSdk.acquire(options)
-  const protocol = KinesisProtocol.make(options.protocol ?? "auto")
+  const protocol = yield* KinesisProtocol.make(options.protocol ?? "auto")
 
   const region: Calls.Service["region"] = Effect.tryPromise({
     try: () => client.config.region(),
@@ -129,7 +129,8 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
     listShards,
     getShardIterator,
     getRecords,
-    ...FanOut.make(client, protocol)
+    ...FanOut.make(client, protocol),
+    fallback: protocol.fallback
   } satisfies Calls.Service
 })
 

@@ -463,6 +463,13 @@ export const make = (
     yield* everyRound("sync", syncRound)
     yield* everyRound("commit", commitRound)
     yield* everyRound("refresh", refreshRound)
+    if (env.kinesis.fallback !== undefined) {
+      yield* env.kinesis.fallback.pipe(
+        Effect.flatMap((error) => env.emit(KinesumerEvent.ProtocolFallback({ error }))),
+        Effect.forkIn(work),
+        Effect.interruptible
+      )
+    }
 
     return {
       env,

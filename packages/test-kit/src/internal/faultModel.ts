@@ -17,7 +17,7 @@ type Services = KinesisClient["Type"] & StateStore["Type"]
  * @since 0.1.0
  * @category operations
  */
-export type KinesisOperation = keyof KinesisClient["Type"]
+export type KinesisOperation = Exclude<keyof KinesisClient["Type"], "fallback">
 
 /**
  * An operation of `StateStore`.

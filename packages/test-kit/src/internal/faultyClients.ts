@@ -43,6 +43,7 @@ export const kinesis = (
         detail
       })
   return KinesisClient.of({
+    fallback: client.fallback,
     region: run({
       operation: "region",
       members,

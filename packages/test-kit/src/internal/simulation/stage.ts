@@ -179,6 +179,7 @@ const describe = (event: KinesumerEvent): string =>
     DeliverySuspended: () => "DeliverySuspended",
     DeliveryResumed: () => "DeliveryResumed",
     MemberRegisteredAgain: () => "MemberRegisteredAgain",
+    ProtocolFallback: () => "ProtocolFallback",
     LoopFailed: ({ loop }) => `LoopFailed ${loop}`,
     HandlerFailed: ({ attempt, sequenceNumber }) => `HandlerFailed ${sequenceNumber} attempt ${attempt}`,
     DeadLettered: ({ sequenceNumber }) => `DeadLettered ${sequenceNumber}`,
