@@ -6,6 +6,8 @@ export const stages = ["expand", "cursor", "queue", "stream", "mark", "commit", 
 export type Stage = typeof stages[number]
 
 const modules: Readonly<Record<string, Stage>> = {
+  content: "expand",
+  aggregate: "expand",
   page: "expand",
   answers: "expand",
   deliveredRecord: "expand",
@@ -25,7 +27,7 @@ const modules: Readonly<Record<string, Stage>> = {
 /** These serve every stage: whoever calls them is meant. */
 const shared = new Set(["monotonic", "environment", "run"])
 
-const marking = /^(mark|markInterval|insert|countOf|intervalOf|after|isSettled|isFinished|toCommit)$/
+const marking = /^(mark|markInterval|insert|firstIndex|intervalOf|after|isSettled|isFinished|toCommit)$/
 
 const internal = /\/core\/dist\/internal\/(\w+)\.js$/
 const own = /\/bench\/dist\//
