@@ -10,8 +10,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import { hostname } from "node:os"
+import { boolean, duration, oneOf, wholeNumber } from "./internal/checks.js"
 import * as StreamName from "./internal/streamName.js"
-import { wholeNumber } from "./internal/wholeNumber.js"
 import { InvalidConfig } from "./KinesumerError.js"
 
 /**
@@ -280,35 +280,6 @@ const consumerNameOf = (
         (given === undefined ? ". It defaults to app, which is no such name: give the consumer one of its own" : "")
     })
 }
-
-const boolean = (field: string, value: boolean): Effect.Effect<boolean, InvalidConfig> =>
-  typeof value === "boolean" ? Effect.succeed(value) : new InvalidConfig({ field, value, allowed: "true or false" })
-
-const oneOf = <A extends string>(
-  field: string,
-  value: A,
-  allowed: ReadonlyArray<A>
-): Effect.Effect<A, InvalidConfig> =>
-  allowed.includes(value)
-    ? Effect.succeed(value)
-    : new InvalidConfig({ field, value, allowed: allowed.map((one) => `"${one}"`).join(" or ") })
-
-const duration = (
-  field: string,
-  value: Duration.DurationInput,
-  min: Duration.DurationInput
-): Effect.Effect<Duration.Duration, InvalidConfig> =>
-  Option.match(Option.filter(Duration.decodeUnknown(value), Duration.isFinite), {
-    onNone: () => new InvalidConfig({ field, value, allowed: `a finite duration such as "5 seconds"` }),
-    onSome: (decoded) =>
-      Duration.greaterThanOrEqualTo(decoded, min)
-        ? Effect.succeed(decoded)
-        : new InvalidConfig({
-          field,
-          value: Duration.format(decoded),
-          allowed: `at least ${Duration.format(Duration.decode(min))}`
-        })
-  })
 
 const startFromOf = (field: string, value: StartFrom): Effect.Effect<StartFrom, InvalidConfig> =>
   value === "TrimHorizon" || value === "Latest" ||

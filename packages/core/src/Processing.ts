@@ -175,7 +175,9 @@ export interface HandlingOptions<In, E, RR, DE, DR> {
   readonly maxInFlight?: number | undefined
   /** When a failed attempt is made again. What waits holds no place in `concurrency`. Defaults to never. */
   readonly retry?: Schedule.Schedule<unknown, HandlerError<In>, RR> | undefined
-  /** What one attempt may take, before it is interrupted and counts as failed. Defaults to no limit. */
+  /**
+   * What one attempt may take, before it is interrupted and counts as failed: 1 millisecond or more. Defaults to no limit.
+   */
   readonly timeout?: Duration.DurationInput | undefined
   /**
    * What becomes of a record that failed for the last time. `stop`: the whole fails with `RecordFailed`. An effect takes
@@ -204,7 +206,7 @@ export interface BatchOptions<E, RR = never, DE = never, DR = never>
 {
   /** Records in a batch at most; no more than `maxInFlight`. Defaults to 100. */
   readonly size?: number | undefined
-  /** How long a record waits for a batch to become full. Defaults to 100 milliseconds. */
+  /** How long a record waits for a batch to become full: 1 millisecond or more. Defaults to 100 milliseconds. */
   readonly maxWait?: Duration.DurationInput | undefined
 }
 

@@ -5,11 +5,11 @@ import * as Option from "effect/Option"
 import { InvalidConfig } from "../KinesumerError.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
 import * as Processing from "../Processing.js"
+import { duration, oneOf, wholeNumber } from "./checks.js"
 import type { Delivery } from "./delivery.js"
 import type { Environment } from "./environment.js"
 import { maxGaps } from "./lane.js"
 import * as Engine from "./processing.js"
-import { wholeNumber } from "./wholeNumber.js"
 
 export const process = <E, R, RR = never, DE = never, DR = never>(
   env: Environment,
@@ -17,13 +17,15 @@ export const process = <E, R, RR = never, DE = never, DR = never>(
   handler: Processing.Handler<E, R>,
   options: Processing.ProcessOptions<E, RR, DE, DR> = {}
 ): Effect.Effect<void, Processing.ProcessError<E, DE>, R | RR | DR> =>
-  Effect.flatMap(settingsOf(options, 1, Duration.zero), (settings) =>
-    Engine.run(env, delivery, settings, {
+  Effect.gen(function*() {
+    const settings = yield* settingsOf(options, 1, Duration.zero)
+    yield* Engine.run(env, delivery, settings, {
       handle: ([record]) => handler(record),
       judge: (error) => () => error,
       retry: options.retry,
-      onFailure: options.onFailure ?? "stop"
-    }))
+      onFailure: yield* onFailureOf(options)
+    })
+  })
 
 export const processBatch = <E, R, RR = never, DE = never, DR = never>(
   env: Environment,
@@ -32,21 +34,13 @@ export const processBatch = <E, R, RR = never, DE = never, DR = never>(
   options: Processing.BatchOptions<E, RR, DE, DR> = {}
 ): Effect.Effect<void, Processing.ProcessError<Processing.BatchError<E>, DE>, R | RR | DR> =>
   Effect.gen(function*() {
-    const size = yield* wholeNumber("size", options.size ?? Math.min(100, options.maxInFlight ?? 100), 1, maxGaps)
-    const maxWait = yield* duration("maxWait", options.maxWait ?? "100 millis")
-    const settings = yield* settingsOf(options, size, maxWait)
-    if (size > settings.maxInFlight) {
-      return yield* new InvalidConfig({
-        field: "size",
-        value: size,
-        allowed: `no more than maxInFlight, ${settings.maxInFlight}`
-      })
-    }
+    const maxWait = yield* duration("maxWait", options.maxWait ?? "100 millis", leastDuration)
+    const settings = yield* settingsOf(options, options.size, maxWait)
     yield* Engine.run(env, delivery, settings, {
       handle: handler,
       judge,
       retry: options.retry,
-      onFailure: options.onFailure ?? "stop"
+      onFailure: yield* onFailureOf(options)
     })
   })
 
@@ -64,27 +58,47 @@ const keyOf = (
   { sequenceNumber, subSequenceNumber }: Pick<KinesumerRecord, "sequenceNumber" | "subSequenceNumber">
 ): string => subSequenceNumber === undefined ? sequenceNumber : `${sequenceNumber}/${subSequenceNumber}`
 
+const orderings: ReadonlyArray<Processing.Ordering> = ["shard", "partitionKey", "none"]
+
+const leastDuration = Duration.millis(1)
+
 const settingsOf = <In, E, RR, DE, DR>(
   options: Processing.HandlingOptions<In, E, RR, DE, DR>,
-  size: number,
+  givenSize: number | undefined,
   maxWait: Duration.Duration
 ): Effect.Effect<Engine.Settings, InvalidConfig> =>
   Effect.gen(function*() {
+    if (givenSize !== undefined) yield* wholeNumber("size", givenSize, 1, maxGaps)
+    // More would be more gaps than a lane keeps, and their marks would be forgotten.
+    const maxInFlight = yield* wholeNumber(
+      "maxInFlight",
+      options.maxInFlight ?? Math.max(1_000, givenSize ?? 1),
+      1,
+      maxGaps
+    )
+    const size = givenSize ?? Math.min(100, maxInFlight)
+    if (size > maxInFlight) {
+      return yield* new InvalidConfig({
+        field: "size",
+        value: size,
+        allowed: `no more than maxInFlight, ${maxInFlight}`
+      })
+    }
     return {
-      ordering: options.ordering ?? "shard",
+      ordering: yield* oneOf("ordering", options.ordering ?? "shard", orderings),
       concurrency: yield* wholeNumber("concurrency", options.concurrency ?? 16, 1, Number.MAX_SAFE_INTEGER),
-      // More would be more gaps than a lane keeps, and their marks would be forgotten.
-      maxInFlight: yield* wholeNumber("maxInFlight", options.maxInFlight ?? Math.max(1_000, size), 1, maxGaps),
+      maxInFlight,
       timeout: options.timeout === undefined
         ? Option.none()
-        : Option.some(yield* duration("timeout", options.timeout)),
+        : Option.some(yield* duration("timeout", options.timeout, leastDuration)),
       size,
       maxWait
     }
   })
 
-const duration = (field: string, value: Duration.DurationInput): Effect.Effect<Duration.Duration, InvalidConfig> =>
-  Option.match(Option.filter(Duration.decodeUnknown(value), Duration.greaterThan(Duration.zero)), {
-    onNone: () => new InvalidConfig({ field, value, allowed: "a duration above 0" }),
-    onSome: Effect.succeed
-  })
+const onFailureOf = <In, E, RR, DE, DR>(
+  { onFailure = "stop" }: Processing.HandlingOptions<In, E, RR, DE, DR>
+): Effect.Effect<typeof onFailure, InvalidConfig> =>
+  onFailure === "stop" || typeof onFailure === "function"
+    ? Effect.succeed(onFailure)
+    : new InvalidConfig({ field: "onFailure", value: onFailure, allowed: `"stop" or a function that gives an effect` })

@@ -1,8 +1,8 @@
 /** `processBatch`: how batches are made, and what becomes of one of which only a part failed. */
 import { assert, describe, it } from "@effect/vitest"
-import { Kinesumer, KinesumerError, type KinesumerRecord, Processing } from "@kinesumer/core"
+import { Kinesumer, type KinesumerRecord, Processing } from "@kinesumer/core"
 import { Effect, Ref, Schedule } from "effect"
-import { committed, dataOf, failureOf, log, oneShard, putKeyed } from "./processSupport.js"
+import { committed, dataOf, log, oneShard, putKeyed } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, type TestMember, until, world } from "./support.js"
 
 type Batch = ReadonlyArray<KinesumerRecord.KinesumerRecord>
@@ -115,15 +115,5 @@ describe("processBatch", () => {
       yield* until(Effect.map(seen.records, (count) => count === 9))
       assert.deepStrictEqual(yield* seen.all, [names("a", 1, 3), names("a", 1, 3), names("a", 4, 6)])
       assert.deepStrictEqual(yield* letters.all, names("a", 1, 3))
-    }))
-
-  it.scoped("refuses a size above maxInFlight", () =>
-    Effect.gen(function*() {
-      const m = yield* member(yield* oneShard)
-      const error = failureOf(
-        yield* Effect.exit(m.service.processBatch(() => Effect.void, { size: 11, maxInFlight: 10 }))
-      )
-      assert.instanceOf(error, KinesumerError.InvalidConfig)
-      assert.strictEqual(error.field, "size")
     }))
 })
