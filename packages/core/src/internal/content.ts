@@ -20,6 +20,8 @@ export interface UserRecords {
 
 export interface Content {
   readonly records: UserRecords
+  /** Where the answer ends, what is dropped included. */
+  readonly to: Position.Position
   /** What came, as Kinesis counts it. */
   readonly brought: Room
   /** Records at or before the place that was read up to, which are dropped. */
@@ -40,6 +42,7 @@ export const make = (
   }
   return {
     records: packed,
+    to: packed.count === 0 ? read : endOf(packed.get(packed.count - 1)),
     brought: { records: packed.count, bytes: packed.bytes },
     repeats: 0,
     outOfRange: 0
@@ -79,6 +82,7 @@ const makeOf = (
   }
   return {
     records: listed(records),
+    to: last,
     brought: { records: raw.length, bytes: bytesOf(raw) },
     repeats,
     outOfRange: dropped

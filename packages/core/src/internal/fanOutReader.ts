@@ -219,7 +219,7 @@ const put = (
     const content = Content.make(run, at, event, context.env.config.aggregation)
     return Effect.zipRight(
       Steps.tellDropped(context, run, content),
-      Steps.put(context, run, at, content.records, 0, event, recordsAhead)
+      Steps.put(context, run, at, content, 0, event, recordsAhead)
     )
   })
 

@@ -7,7 +7,7 @@
  * ```
  *
  * `read` moves when a page arrives, `cursor` when the stream pulls a slice, `processed` when marks close up without a
- * gap, `committed` when the store has answered.
+ * gap, `committed` when the store has answered. Where all that was read is processed, a commit goes on up to `passed`.
  */
 import * as Option from "effect/Option"
 import * as Position from "../Position.js"
@@ -45,6 +45,8 @@ export interface Lane {
   readonly marked: ReadonlyArray<Interval>
   readonly cursor: Position.Position
   readonly read: Position.Position
+  /** What was read after `read` up to here is not delivered; it is done when nothing before it is left. */
+  readonly passed: Position.Position
   readonly waiting: ReadonlyArray<Slice>
   readonly waitingRecords: number
   readonly waitingBytes: number
@@ -65,6 +67,7 @@ export const make = (position: Position.Position): Lane => ({
   marked: [],
   cursor: position,
   read: position,
+  passed: position,
   waiting: [],
   waitingRecords: 0,
   waitingBytes: 0,
@@ -86,6 +89,10 @@ export const push = (lane: Lane, generation: number, slices: ReadonlyArray<Slice
     }
   )
 }
+
+/** Reading has got further, by records that are dropped. */
+export const pass = (lane: Lane, read: Position.Position, to: Position.Position): Lane =>
+  Position.compare(lane.read, read) === 0 && Position.compare(to, lane.passed) > 0 ? { ...lane, passed: to } : lane
 
 /** The next slice, or as much of it as is wanted. This is the one place that moves the cursor forwards. */
 export const pull = (lane: Lane, most = Infinity): readonly [slice: Option.Option<Slice>, lane: Lane] => {
@@ -172,6 +179,7 @@ const beginAt = (lane: Lane, position: Position.Position): Lane => ({
   ...lane,
   cursor: position,
   read: position,
+  passed: position,
   waiting: [],
   waitingRecords: 0,
   waitingBytes: 0,
@@ -194,11 +202,17 @@ export const isEnded = (lane: Lane): boolean => lane.committed._tag === "ShardEn
 
 /** What a commit would write now, if it is more than what is written already. */
 export const toCommit = (lane: Lane): Option.Option<Position.Position> => {
-  const position = isFinished(lane) ? Position.shardEnd : lane.processed
+  const position = isFinished(lane) ? Position.shardEnd : done(lane)
   return position._tag !== "TrimHorizon" && Position.compare(position, lane.committed) > 0
     ? Option.some(position)
     : Option.none()
 }
+
+/** Up to here nothing is left to do. */
+const done = (lane: Lane): Position.Position =>
+  lane.waiting.length === 0 && isSettled(lane) && Position.compare(lane.passed, lane.processed) > 0
+    ? lane.passed
+    : lane.processed
 
 export const committed = (lane: Lane, position: Position.Position): Lane =>
   Position.compare(position, lane.committed) > 0 ? { ...lane, committed: position } : lane

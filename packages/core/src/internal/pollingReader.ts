@@ -133,7 +133,7 @@ const poll = (
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
       const to = yield* restore(
-        Steps.put(context, run, page.to, content.records, page.records, answer.right, env.config.polling.limit)
+        Steps.put(context, run, page.to, content, page.records, answer.right, env.config.polling.limit)
       )
       if (Option.isNone(to)) return next
       if (Option.isSome(answer.right.nextIterator)) {

@@ -16,7 +16,7 @@ import type { StateStoreError } from "../StateStoreError.js"
 import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import type { Consumers } from "./consumers.js"
-import type { Content, UserRecords } from "./content.js"
+import type { Content } from "./content.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
@@ -282,12 +282,12 @@ export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lan
 
 export const isAt = ({ read }: Lane.Lane, at: Position.Position): boolean => Position.compare(read, at) === 0
 
-/** Puts the records from the one at `start` on into the lane, slice by slice as there is room, and gives the place where they end. */
+/** Puts records, from the one at `start` on, into the lane, slice by slice as there is room, and gives where they end. */
 export const put = (
   context: ReaderContext,
   run: Run.Run,
   at: Position.Position,
-  records: UserRecords,
+  { records, to }: Content,
   start: number,
   answer: Pick<GetRecordsResult, "millisBehindLatest">,
   ahead: number
@@ -306,6 +306,7 @@ export const put = (
       from = slice.value.to
       next += slice.value.size
     }
+    yield* Ref.update(run.lane, (lane) => Lane.pass(lane, from, to))
     return Option.some(from)
   })
 

@@ -337,6 +337,38 @@ describe("aggregate-crosses-shards", () => {
           assert.deepStrictEqual(yield* positionOf(w), Option.some(Position.afterSequence(sequenceNumber)))
         }))
 
+      it.scoped("what is dropped is committed, where nothing before it is left to do: a restart does not read it again", () =>
+        Effect.gen(function*() {
+          const strangers = Aggregates.of(["b1", "b2", "b3"].map((data) => ({ data, explicitHashKey: explicit })))
+          const w = yield* open()
+          const committedPast = ({ sequenceNumber }: { readonly sequenceNumber: string }) =>
+            until(
+              Effect.map(
+                positionOf(w),
+                Option.exists((position) => Position.compare(position, Position.afterSequence(sequenceNumber)) === 0)
+              ),
+              20
+            )
+          const first = yield* delivering(w, { ...drop, mode, ...manual, memberId: "a" })
+          yield* committedPast(yield* putTo(w, 0, strangers))
+          const record = yield* putTo(w, 0, "record")
+          const last = yield* putTo(w, 0, strangers)
+          yield* until(Effect.map(first.delivered, ({ length }) => length === 1))
+          yield* pass(4)
+          const position = Option.getOrThrow(yield* positionOf(w))
+          assert.isBelow(Position.compare(position, Position.afterSequence(record.sequenceNumber)), 0)
+          yield* Effect.flatMap(first.delivered, first.service.mark)
+          yield* committedPast(last)
+          yield* first.close
+          const second = yield* delivering(w, { ...drop, mode, ...manual, memberId: "b" })
+          const { sequenceNumber } = yield* putTo(w, 0, "next")
+          yield* until(Effect.map(second.delivered, (all) => datas(all).includes("next")))
+          assert.deepStrictEqual(datas(yield* second.delivered), ["next"])
+          assert.deepStrictEqual(yield* eventsOf(second, "OutOfRangeDropped"), [])
+          yield* Effect.flatMap(second.delivered, second.service.mark)
+          yield* committedPast({ sequenceNumber })
+        }))
+
       it.scoped("a closed shard of which nothing is left ends", () =>
         Effect.gen(function*() {
           const w = yield* open(Aggregates.of([{ data: "b", explicitHashKey: explicit }]))

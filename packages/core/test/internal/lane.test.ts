@@ -23,6 +23,7 @@ const numberOf = (position: Position.Position): number =>
 
 type Action =
   | { readonly _tag: "Push"; readonly count: number; readonly stale: boolean }
+  | { readonly _tag: "Pass"; readonly count: number }
   | { readonly _tag: "Pull"; readonly most: number }
   | { readonly _tag: "Mark"; readonly pick: number; readonly width: number }
   | { readonly _tag: "Rewind" }
@@ -37,6 +38,7 @@ const action: FastCheck.Arbitrary<Action> = FastCheck.oneof(
     count: FastCheck.integer({ min: 1, max: 5 }),
     stale: FastCheck.boolean()
   }),
+  FastCheck.record({ _tag: FastCheck.constant("Pass" as const), count: FastCheck.integer({ min: 1, max: 3 }) }),
   FastCheck.record({
     _tag: FastCheck.constant("Pull" as const),
     most: FastCheck.oneof(FastCheck.constant(Infinity), FastCheck.integer({ min: 1, max: 4 }))
@@ -61,6 +63,8 @@ describe("lane", () => {
   ]) => {
     let lane = Lane.make(at(0))
     const marked = new Set<number>()
+    /** What was read and is not delivered. */
+    const dropped = new Set<number>()
     let stored: Position.Position = at(0)
     for (const one of actions) {
       switch (one._tag) {
@@ -68,9 +72,18 @@ describe("lane", () => {
           const from = numberOf(lane.read)
           if (lane.ending === "Read") break
           const generation = one.stale ? lane.generation - 1 : lane.generation
-          const pushed = Lane.push(lane, generation, [slice(from, from + one.count)])
+          const to = numberOf(lane.passed) + one.count
+          const pushed = Lane.push(lane, generation, [slice(from, Math.max(from + 1, to))])
           assert.strictEqual(Option.isSome(pushed), !one.stale)
+          for (let n = numberOf(lane.passed) + 1; !one.stale && n <= to; n++) dropped.delete(n)
           lane = Option.getOrElse(pushed, () => lane)
+          break
+        }
+        case "Pass": {
+          if (lane.ending === "Read") break
+          const from = Math.max(numberOf(lane.read), numberOf(lane.passed))
+          for (let n = from + 1; n <= from + one.count; n++) dropped.add(n)
+          lane = Lane.pass(lane, lane.read, at(from + one.count))
           break
         }
         case "Pull": {
@@ -118,6 +131,9 @@ describe("lane", () => {
             assert.strictEqual(lane.waiting.length, 0)
             assert.deepStrictEqual(lane.processed, lane.read)
           }
+          for (let n = 1; n <= numberOf(position.value); n++) {
+            assert.isTrue(marked.has(n) || dropped.has(n), `${n} is committed, not marked`)
+          }
           stored = position.value
           lane = Lane.committed(lane, position.value)
           if (position.value._tag === "ShardEnd") return
@@ -157,6 +173,24 @@ describe("lane", () => {
     assert.deepStrictEqual(Lane.toCommit(lane), Option.some(at(2)))
     lane = Lane.mark(lane, { from: at(2), to: at(3) })
     assert.deepStrictEqual(Lane.toCommit(lane), Option.some(at(5)))
+  })
+
+  it("commits past what is dropped as soon as nothing before it is left, and the next record covers it", () => {
+    const passed = Lane.pass(Lane.make(at(0)), at(0), at(3))
+    assert.deepStrictEqual(Lane.toCommit(passed), Option.some(at(3)))
+    const written = Lane.committed(passed, at(3))
+    assert.deepStrictEqual(Lane.toCommit(written), Option.none())
+
+    const waiting = Lane.pass(Option.getOrThrow(Lane.push(written, 0, [slice(0, 5)])), at(5), at(8))
+    assert.deepStrictEqual(Lane.toCommit(waiting), Option.none())
+    const [, inHand] = Lane.pull(waiting)
+    assert.deepStrictEqual(Lane.toCommit(inHand), Option.none())
+    const done = Lane.mark(inHand, { from: at(0), to: at(5) })
+    assert.deepStrictEqual(Lane.toCommit(done), Option.some(at(8)))
+    // What is given back is read again, and so is what was dropped behind it.
+    assert.deepStrictEqual(Lane.toCommit(Lane.rewind(inHand)), Option.none())
+    // Reading has gone on elsewhere meanwhile.
+    assert.strictEqual(Lane.pass(done, at(0), at(9)), done)
   })
 
   it("stops for good: what waits is dropped, what is on its way is refused, and marks of what was delivered count", () => {
