@@ -6,10 +6,10 @@
  * ```
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire"
-import { createHash } from "node:crypto"
 import type { RawRecord } from "../KinesisClient.js"
 import * as SequenceNumber from "../SequenceNumber.js"
 import type { Shard } from "../Shard.js"
+import { md5 } from "./md5.js"
 
 /** A record as it is delivered: one of Kinesis as it is, or a part of an aggregate. */
 export interface UserRecord extends RawRecord {
@@ -65,14 +65,14 @@ export const within = (
 }
 
 const hashKeyOf = (partitionKey: string): string =>
-  `${BigInt(`0x${createHash("md5").update(partitionKey).digest("hex")}`)}`
+  `${BigInt(`0x${Buffer.from(md5(Buffer.from(partitionKey))).toString("hex")}`)}`
 
 const hasMagic = (data: Uint8Array): boolean =>
   data[0] === magic[0] && data[1] === magic[1] && data[2] === magic[2] && data[3] === magic[3] &&
   data.length > magic.length + digestBytes
 
 const hasDigest = (data: Uint8Array): boolean =>
-  createHash("md5").update(data.subarray(magic.length, -digestBytes)).digest().equals(data.subarray(-digestBytes))
+  Buffer.compare(md5(data.subarray(magic.length, -digestBytes)), data.subarray(-digestBytes)) === 0
 
 /** The fields of the messages `AggregatedRecord` and `Record`; tags, which nobody uses, are passed over. */
 const aggregateField = { partitionKeys: 1, explicitHashKeys: 2, records: 3 } as const
