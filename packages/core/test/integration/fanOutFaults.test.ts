@@ -42,8 +42,8 @@ const faultsOfHttp2: ReadonlyArray<Fault> = [
 ]
 
 const subscriptionsTo = ({ gateway }: World, stream: string) =>
-  gateway.requests.filter(({ body, operation }) =>
-    operation === "SubscribeToShard" && body.includes(`:stream/${stream}/`)
+  gateway.requests.filter((request) =>
+    request.operation === "SubscribeToShard" && Gateway.subscribed(request).ConsumerARN.includes(`:stream/${stream}/`)
   ).length
 
 const findSubscription = ({ gateway }: World, stream: string) =>

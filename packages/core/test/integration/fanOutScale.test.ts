@@ -47,9 +47,8 @@ const start = (what: "first" | "stalled", endpoint: string, bufferBytes: number)
 /** Records of this many bytes for ever, from where the subscriber is on. They are numbered from 1 on. */
 const endless = (bytes: number) => {
   const Data = Buffer.alloc(bytes, "kinesis").toString("base64")
-  return function*(body: string) {
+  return function*({ StartingPosition: { SequenceNumber: after = "0" } }: Gateway.Subscribed) {
     yield StubSubscriptions.initialResponse
-    const after = /"SequenceNumber":"(\d+)"/.exec(body)?.[1] ?? "0"
     for (let number = BigInt(after) + 1n;; number++) {
       yield StubSubscriptions.event({
         Records: [{ SequenceNumber: `${number}`, PartitionKey: "key", Data, ApproximateArrivalTimestamp: 1735689600 }],

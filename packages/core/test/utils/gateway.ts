@@ -2,7 +2,8 @@
  * Stands before a local Kinesis: with TLS and HTTP/2 where a test wants it, and with the faults of connections that no
  * Kinesis has. It passes on what comes as it comes, and reads no more of it than is taken from it.
  */
-import { Deferred, Effect, type Scope } from "effect"
+import { cbor } from "@smithy/core/cbor"
+import { Deferred, Effect, Schema, type Scope } from "effect"
 import * as Http from "node:http"
 import * as Http2 from "node:http2"
 import type { AddressInfo, Socket } from "node:net"
@@ -18,7 +19,7 @@ export interface Request {
   readonly operation: string
   readonly httpVersion: string
   readonly headers: Http.IncomingHttpHeaders
-  readonly body: string
+  readonly body: Buffer
 }
 
 /** A subscription that goes through here. */
@@ -77,8 +78,22 @@ export interface Options {
   /** Where it listens. A free port by default. */
   readonly port?: number | undefined
   /** What subscribers are sent instead of what Kinesis has, each part when the one before has left. */
-  readonly feed?: ((body: string) => Iterable<Uint8Array>) | undefined
+  readonly feed?: ((asked: Subscribed) => Iterable<Uint8Array>) | undefined
 }
+
+const Subscribed = Schema.Struct({
+  ConsumerARN: Schema.String,
+  ShardId: Schema.String,
+  StartingPosition: Schema.Struct({ SequenceNumber: Schema.optional(Schema.String) })
+})
+
+export interface Subscribed extends Schema.Schema.Type<typeof Subscribed> {}
+
+/** What is subscribed to, asked in CBOR or JSON. */
+export const subscribed = ({ body, headers }: Pick<Request, "body" | "headers">): Subscribed =>
+  Schema.decodeUnknownSync(Subscribed)(
+    headers["content-type"] === "application/x-amz-cbor-1.1" ? cbor.deserialize(body) : JSON.parse(body.toString())
+  )
 
 export const make = (
   protocol: Protocol,
@@ -93,14 +108,18 @@ export const make = (
     const sessions = new Map<number, Http2.ServerHttp2Session>()
     const retired = new Set<Socket>()
 
-    const subscribe = (body: string, events: Readable, response: Outgoing, remotePort: number): void => {
-      const { ConsumerARN: consumerArn, ShardId: shardId } = JSON.parse(body) as Record<string, string>
+    const subscribe = (
+      { ConsumerARN: consumerArn, ShardId: shardId }: Subscribed,
+      events: Readable,
+      response: Outgoing,
+      remotePort: number
+    ): void => {
       let bytes = 0
       let next: "all" | "almost all" | "nothing" = "all"
       const cut = () => sockets.get(remotePort)?.destroy()
       const subscription: Subscription = {
-        consumerArn: consumerArn ?? "",
-        shardId: shardId ?? "",
+        consumerArn,
+        shardId,
         bytes: () => bytes,
         cut,
         cutNext: () => (next = "almost all"),
@@ -142,19 +161,20 @@ export const make = (
       response.on("error", () => {})
       request.on("end", () => {
         const { headers, httpVersion } = request
-        const body = Buffer.concat(parts).toString()
+        const body = Buffer.concat(parts)
         const operation = operationOf(request)
         requests.push({ operation, httpVersion, headers, body })
         if (operation === "SubscribeToShard" && feed !== undefined) {
           response.writeHead(200, { "content-type": "application/vnd.amazon.eventstream" })
-          subscribe(body, Readable.from(feed(body), { highWaterMark: 1 }), response, remotePort)
+          const asked = subscribed({ body, headers })
+          subscribe(asked, Readable.from(feed(asked), { highWaterMark: 1 }), response, remotePort)
           return
         }
         const passing = Http.request(upstream, { agent: false, method: "POST", headers: passedOn(headers) })
         passing.on("response", (answer) => {
           response.writeHead(answer.statusCode ?? 500, passedOn(answer.headers))
           if (operation === "SubscribeToShard" && answer.statusCode === 200) {
-            subscribe(body, answer, response, remotePort)
+            subscribe(subscribed({ body, headers }), answer, response, remotePort)
           } else answer.pipe(response)
         })
         passing.on("error", () => sockets.get(remotePort)?.destroy())
