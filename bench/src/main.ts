@@ -8,13 +8,16 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import Table from "cli-table3"
 import { Console, Effect } from "effect"
 import type { Bench, Report } from "./bench.js"
+import * as Results from "./chart/results.js"
 import { fanOutLatency } from "./fanOutLatency/bench.js"
 import { localKinesis } from "./localKinesis/bench.js"
+import { memory } from "./memory/bench.js"
 import { pipeline } from "./pipeline/bench.js"
+import { rebalance } from "./rebalance/bench.js"
 import { median, spread } from "./statistics.js"
 import { throughput } from "./throughput/bench.js"
 
-const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency, throughput, pipeline]
+const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency, throughput, pipeline, rebalance, memory]
 
 const large = new Intl.NumberFormat("en", { maximumFractionDigits: 0 })
 const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
@@ -34,6 +37,7 @@ const run = (bench: Bench, rounds: number, json: boolean) =>
     if (!json) yield* Console.log(`${bench.name}: ${bench.description}`)
     const report = yield* Effect.scoped(bench.run({ rounds }))
     if (!json) yield* Console.log(tableOf(report))
+    yield* Results.save(bench, report)
     yield* Console.log(JSON.stringify(report.summary))
   })
 
@@ -51,7 +55,10 @@ const command = Command.make(
     json: Options.boolean("json").pipe(Options.withDescription("Only the line of JSON that ends each bench."))
   },
   ({ json, names, rounds }) =>
-    Effect.forEach(names.length === 0 ? benches : names, (bench) => run(bench, rounds, json), { discard: true })
+    Effect.zipRight(
+      Effect.forEach(names.length === 0 ? benches : names, (bench) => run(bench, rounds, json), { discard: true }),
+      Results.draw
+    )
 )
 
 Command.run(command, { name: "bench", version: "0.1.0" })(process.argv).pipe(

@@ -6,8 +6,10 @@ export const median = (values: ReadonlyArray<number>): number => {
 }
 
 /** From the least to the most, as a part of the median. */
-export const spread = (values: ReadonlyArray<number>): number =>
-  (Math.max(...values) - Math.min(...values)) / median(values)
+export const spread = (values: ReadonlyArray<number>): number => {
+  const width = Math.max(...values) - Math.min(...values)
+  return width === 0 ? 0 : width / median(values)
+}
 
 /** The value that this part of all is at most, by rank. */
 export const quantile = (values: ReadonlyArray<number>, part: number): number =>
