@@ -14,10 +14,21 @@ import { localKinesis } from "./localKinesis/bench.js"
 import { memory } from "./memory/bench.js"
 import { pipeline } from "./pipeline/bench.js"
 import { rebalance } from "./rebalance/bench.js"
+import { scale } from "./scale/bench.js"
 import { median, spread } from "./statistics.js"
+import { storeCost } from "./storeCost/bench.js"
 import { throughput } from "./throughput/bench.js"
 
-const benches: ReadonlyArray<Bench> = [localKinesis, fanOutLatency, throughput, pipeline, rebalance, memory]
+const benches: ReadonlyArray<Bench> = [
+  localKinesis,
+  fanOutLatency,
+  throughput,
+  pipeline,
+  scale,
+  storeCost,
+  rebalance,
+  memory
+]
 
 const large = new Intl.NumberFormat("en", { maximumFractionDigits: 0 })
 const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
