@@ -29,11 +29,15 @@ Contender.main(({ stream }, got) =>
         const shardId = Streams.shardId(shard)
         const first = yield* client.getShardIterator(id, shardId, Position.trimHorizon)
         yield* Pace.loop(first, (iterator) =>
-          Effect.map(client.getRecords(id, shardId, { iterator, limit: 10_000 }), ({ nextIterator, records }) => ({
-            records: records.length,
-            bytes: records.reduce((sum, { data, partitionKey }) => sum + data.byteLength + partitionKey.length, 0),
-            next: Option.getOrUndefined(nextIterator)
-          })), got)
+          client.getRecords(id, shardId, { iterator, limit: 10_000 }).pipe(
+            // As the SDK does by itself: the server may have closed a connection that was idle.
+            Effect.retry({ times: 2, while: ({ retryable }) => retryable }),
+            Effect.map(({ nextIterator, records }) => ({
+              records: records.length,
+              bytes: records.reduce((sum, { data, partitionKey }) => sum + data.byteLength + partitionKey.length, 0),
+              next: Option.getOrUndefined(nextIterator)
+            }))
+          ), got)
       }), { concurrency: "unbounded", discard: true })
   })
 )
