@@ -53,7 +53,10 @@ export interface StreamDescription {
 export interface RawRecord {
   readonly sequenceNumber: string
   readonly partitionKey: string
-  /** A view of the whole answer that it came with, which stays in memory for as long: copy what is kept. */
+  /**
+   * A view of the whole answer that it came with, which stays in memory for as long: copy what is kept, or is sent to
+   * another thread.
+   */
   readonly data: Uint8Array
   readonly arrivalTime: Date | undefined
 }

@@ -20,7 +20,10 @@ export interface KinesumerRecord {
    * only: Kinesis does not tell that of a record that stands for itself.
    */
   readonly explicitHashKey?: string | undefined
-  /** A view of the whole answer that it came with, which stays in memory for as long: copy what is kept. */
+  /**
+   * A view of the whole answer that it came with, which stays in memory for as long: copy what is kept, or is sent to
+   * another thread.
+   */
   readonly data: Uint8Array
   readonly sequenceNumber: string
   /** The place within an aggregate; `undefined` for a record that stands for itself. */

@@ -304,7 +304,12 @@ describe("a server that does not speak CBOR", () => {
     ["a form that is not supported", (response) => response.writeHead(415).end()],
     ["a body that is no JSON", Stub.failure("SerializationException", 400)],
     ["an operation that is unknown", Stub.failure("UnknownOperationException", 400)],
-    ["what is not built", (response) => response.writeHead(501).end()]
+    ["what is not built", (response) => response.writeHead(501).end()],
+    [
+      "JSON that is called CBOR",
+      (response) =>
+        response.writeHead(400, { "content-type": cborType }).end(JSON.stringify({ __type: "SerializationException" }))
+    ]
   ]
 
   it.scopedLive.each(refusals)("is asked in JSON from then on, after %s", ([, refuse]) =>
@@ -339,7 +344,9 @@ describe("a server that does not speak CBOR", () => {
           Stub.failure("ExpiredIteratorException", 400),
           Stub.failure("AccessDeniedException", 400),
           Stub.failure("InternalFailure", 500),
-          (response: ServerResponse) => response.writeHead(503, { "content-type": "text/html" }).end("busy")
+          ...[401, 407, 408, 429, 503].map((status) => (response: ServerResponse) =>
+            response.writeHead(status, { "content-type": "text/html" }).end("busy")
+          )
         ]
       ) {
         const stub = yield* Stub.make(monoglot(refuse))
@@ -409,6 +416,41 @@ describe("a server that does not speak CBOR", () => {
         ]])
       }
       assert.strictEqual(stub.requests.length, 3)
+    }))
+
+  it.scopedLive("is none that has accepted a subscription in CBOR", () =>
+    Effect.gen(function*() {
+      const stub = yield* Stub.make((response) => {
+        if (stub.requests.length > 1) {
+          response.writeHead(404).end()
+          return
+        }
+        response.writeHead(200, { "content-type": "application/vnd.amazon.eventstream" })
+          .end(StubSubscriptions.event(Cbor.encode({ Records: [{ SequenceNumber: "1" }] })))
+      })
+      const client = yield* clientOf(stub.endpoint)
+      const subscription = client.subscribeToShard(orders, shardId, {
+        consumerArn: "arn",
+        position: Position.trimHorizon
+      })
+      assert.strictEqual(yield* Stream.runCount(subscription), 1)
+      yield* Effect.flip(Stream.runCount(subscription))
+      assert.deepStrictEqual(types(stub), ["cbor", "cbor"])
+    }))
+
+  it.scopedLive("may call the events of a subscription what it likes: they are not waited for until their end", () =>
+    Effect.gen(function*() {
+      const stub = yield* Stub.make((response) => {
+        response.writeHead(200, { "content-type": cborType })
+          .write(StubSubscriptions.event(Cbor.encode({ Records: [{ SequenceNumber: "1" }] })))
+      })
+      const client = yield* clientOf(stub.endpoint)
+      const subscription = client.subscribeToShard(orders, shardId, {
+        consumerArn: "arn",
+        position: Position.trimHorizon
+      })
+      const first = yield* Effect.timeout(Stream.runHead(subscription), "5 seconds")
+      assert.deepStrictEqual(Option.map(first, ({ records }) => records.length), Option.some(1))
     }))
 
   it.scoped("must have a form that there is", () =>

@@ -6,6 +6,7 @@
  * ```
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire"
+import { markAsUntransferable } from "node:worker_threads"
 import type { RawRecord } from "../KinesisClient.js"
 import * as SequenceNumber from "../SequenceNumber.js"
 import type { Shard } from "../Shard.js"
@@ -40,6 +41,8 @@ export const expand = (record: RawRecord): ReadonlyArray<UserRecord> | undefined
   if (!hasMagic(data) || !hasDigest(data)) return undefined
   const entries = parse(data.subarray(magic.length, -digestBytes))
   if (entries === undefined || !entries.some(({ partitionKey }) => partitionKey !== undefined)) return undefined
+  // Whoever sends one part to another thread must not take the others away with it.
+  markAsUntransferable(data.buffer)
   return entries.map(({ data, explicitHashKey, partitionKey }, index) => ({
     sequenceNumber: record.sequenceNumber,
     partitionKey: partitionKey ?? record.partitionKey,
@@ -119,13 +122,12 @@ interface IndexedEntry {
 }
 
 const noIndex = -1
-const noData = new Uint8Array(0)
 
 /** Reads on with the same reader: one for each record would cost more than all the rest. */
 const parseRecord = (reader: BinaryReader): IndexedEntry => {
-  let partitionKey = noIndex
+  let partitionKey: number | undefined
   let explicitHashKey = noIndex
-  let data: Uint8Array = noData
+  let data: Uint8Array | undefined
   const length = reader.uint32()
   const end = reader.pos + length
   while (reader.pos < end) {
@@ -136,6 +138,8 @@ const parseRecord = (reader: BinaryReader): IndexedEntry => {
     else reader.skip(type, field)
   }
   if (reader.pos !== end) throw new RangeError("a field reaches beyond its record")
+  // Every packer writes both. Without them a few bytes would make a record, and a payload millions.
+  if (partitionKey === undefined || data === undefined) throw new RangeError("a record lacks a field that it must have")
   return { partitionKey, explicitHashKey, data }
 }
 

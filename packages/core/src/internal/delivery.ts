@@ -111,6 +111,8 @@ export const make = (options: {
     const outcome = yield* Ref.make(Option.none<Option.Option<ConsumeError>>())
     const pulledAt = yield* Ref.make(yield* Monotonic.now)
     const wake = yield* Signal.make
+    /** There may be runs that `shards` has not handed out. */
+    const news = yield* Signal.make
     // Runs with something to hand out, each at most once and in the order of arrival, so that each has its turn. It is
     // only touched between two steps of a fiber.
     const ready = new Set<Run.Run>()
@@ -360,7 +362,7 @@ export const make = (options: {
             ? [undefined, current]
             : [Chunk.unsafeFromArray(others), { ...current, offered: new Set(runs) }]
         }))
-      return Stream.map(Stream.repeatEffectChunkOption(pull(wake, fresh)), (run): ShardStream => ({
+      return Stream.map(Stream.repeatEffectChunkOption(pull(news, fresh)), (run): ShardStream => ({
         ...Run.nameOf(run),
         epoch: run.epoch,
         records: shardRecords(id, run)
@@ -408,7 +410,7 @@ export const make = (options: {
         }),
       started: Effect.gen(function*() {
         if ((yield* Ref.get(view))._tag === "Shards") yield* shareOut(identity)
-        yield* wake.open
+        yield* Effect.zipRight(wake.open, news.open)
       }),
       stopped: (run) =>
         Effect.gen(function*() {
@@ -420,7 +422,7 @@ export const make = (options: {
         Effect.gen(function*() {
           yield* Ref.update(outcome, Option.orElseSome(() => error))
           yield* membership.stopWaiting
-          yield* wake.open
+          yield* Effect.zipRight(wake.open, news.open)
           for (const run of yield* allRuns) yield* run.arrival.open
         }),
       failure: Effect.map(Ref.get(outcome), Option.flatten),

@@ -6,6 +6,7 @@
 import * as Sdk from "@aws-sdk/client-kinesis"
 import { cbor, tag } from "@smithy/core/cbor"
 import { eventStreamSerdeProvider } from "@smithy/core/event-streams"
+import { constTrue } from "effect/Function"
 import * as Predicate from "effect/Predicate"
 import { MalformedCbor, Reader } from "./cborReader.js"
 import type { Answer } from "./recordsCbor.js"
@@ -69,6 +70,9 @@ const ask = <Args extends { readonly input: unknown; readonly request?: unknown 
 // Answers
 // ---------------------------------------------------------------------------------------------------------------------
 
+/** No text in JSON begins with what a map in CBOR begins with, so what an answer says of its form need not be believed. */
+const isMap = (bytes: Uint8Array): boolean => bytes[0] !== undefined && bytes[0] >> 5 === 5
+
 /** What can't be read is left to the SDK, which tells it like any other answer that it can't read. */
 const toJson = (bytes: Uint8Array): Uint8Array => {
   try {
@@ -112,20 +116,23 @@ const collect = async (client: Sdk.KinesisClient, response: Response): Promise<U
 const hearStep = { step: "deserialize", priority: "low", name: "kinesumerCborAnswer" } as const
 
 /**
- * `onAnswer` gets each answer in CBOR before the SDK does, and gives what the SDK is to read. Answers in other forms go
+ * `onAnswer` gets the answers in CBOR that it wants before the SDK does, and gives what the SDK is to read. All others go
  * by: they are the SDK's.
  */
-const hear =
-  (client: Sdk.KinesisClient, onAnswer: (response: Response, bytes: Uint8Array) => Uint8Array) =>
-  <Args, Result extends { readonly response: unknown }>(next: (args: Args) => Promise<Result>) =>
-  async (args: Args): Promise<Result> => {
-    const result = await next(args)
-    const { response } = result
-    if (isResponse(response) && header(response, "content-type").includes("cbor")) {
-      response.body = onAnswer(response, await collect(client, response))
-    }
-    return result
+const hear = (
+  client: Sdk.KinesisClient,
+  isWanted: Predicate.Predicate<Response>,
+  onAnswer: (response: Response, bytes: Uint8Array) => Uint8Array
+) =>
+<Args, Result extends { readonly response: unknown }>(next: (args: Args) => Promise<Result>) =>
+async (args: Args): Promise<Result> => {
+  const result = await next(args)
+  const { response } = result
+  if (isResponse(response) && header(response, "content-type").includes("cbor") && isWanted(response)) {
+    response.body = onAnswer(response, await collect(client, response))
   }
+  return result
+}
 
 /** Whether it is one of success. */
 const isGood = ({ statusCode }: Response): boolean => statusCode < 300
@@ -135,22 +142,28 @@ const nothing = new Uint8Array(0)
 export interface Call {
   readonly client: Sdk.KinesisClient
   readonly abortSignal: AbortSignal
-  /** There is an answer in CBOR. */
+  /** There is a refusal in CBOR. */
   readonly onCbor: () => void
+}
+
+/** What is refused in CBOR was asked in a form that the server speaks. Some tell the type of the request for their own. */
+const refusal = ({ onCbor }: Call, bytes: Uint8Array): Uint8Array => {
+  if (isMap(bytes)) onCbor()
+  return toJson(bytes)
 }
 
 /** A page, from CBOR or, where the answer has another form, from the SDK. */
 export const getRecords = async (
-  { abortSignal, client, onCbor }: Call,
+  call: Call,
   input: Sdk.GetRecordsInput
 ): Promise<Answer | Sdk.GetRecordsOutput> => {
+  const { abortSignal, client } = call
   const command = new Sdk.GetRecordsCommand(input)
   let answer: Answer | undefined
   command.middlewareStack.add(ask, askStep)
   command.middlewareStack.add(
-    hear(client, (response, bytes) => {
-      onCbor()
-      if (!isGood(response)) return toJson(bytes)
+    hear(client, constTrue, (response, bytes) => {
+      if (!isGood(response)) return refusal(call, bytes)
       const { statusCode: httpStatusCode } = response
       answer = decode(bytes, { httpStatusCode, requestId: header(response, "x-amzn-requestid") })
       return nothing
@@ -162,16 +175,15 @@ export const getRecords = async (
 }
 
 export const subscribeToShard = (
-  { abortSignal, client, onCbor }: Call,
+  call: Call,
   input: Sdk.SubscribeToShardInput
 ): Promise<Sdk.SubscribeToShardOutput> => {
+  const { abortSignal, client } = call
   const command = new Sdk.SubscribeToShardCommand(input)
   command.middlewareStack.add(ask, askStep)
   command.middlewareStack.add(
-    hear(client, (_, bytes) => {
-      onCbor()
-      return toJson(bytes)
-    }),
+    // A good one is a stream that does not end, whatever it says of its form.
+    hear(client, Predicate.not(isGood), (_, bytes) => refusal(call, bytes)),
     hearStep
   )
   return client.send(command, { abortSignal })
@@ -188,9 +200,6 @@ const answers = new WeakMap<object, Answer>()
 export const answerOf = (event: Sdk.SubscribeToShardEventStream): Answer | undefined => answers.get(event)
 
 const eventType = "SubscribeToShardEvent"
-
-/** No text in JSON begins with what a map in CBOR begins with, so what an event says of its form need not be believed. */
-const isMap = (bytes: Uint8Array): boolean => bytes[0] !== undefined && bytes[0] >> 5 === 5
 
 const emptyJson = Buffer.from("{}")
 

@@ -200,10 +200,14 @@ export const isUnderstood = ({ cause }: KinesisError): boolean => {
   return statusOf(cause) !== undefined && reason !== undefined && reason !== "Unsupported"
 }
 
+/** These say nothing of the form: who asks, how long it took, and how often. */
+const passing: ReadonlySet<number> = new Set([401, 407, 408, 429])
+
 /** Who answered could make nothing of the request. Its own faults, and those of what is between, are no such sign. */
 export const isNotUnderstood = (error: KinesisError): boolean => {
   const status = statusOf(error.cause)
-  return status !== undefined && status >= 400 && (status < 500 || status === 501) && !isUnderstood(error)
+  return status !== undefined && status >= 400 && (status < 500 || status === 501) && !passing.has(status) &&
+    !isUnderstood(error)
 }
 
 const reasonAt = (where: Where, cause: unknown): KinesisErrorReason => {

@@ -9,7 +9,7 @@ export interface Protocol {
   /** Makes a call in the form that the server is known, or hoped, to speak. */
   readonly ask: <A>(forms: {
     readonly json: Effect.Effect<A, KinesisError>
-    /** `onCbor` is to be called when an answer comes in CBOR. */
+    /** `onCbor` is to be called when a refusal comes in CBOR. */
     readonly cbor: (onCbor: () => void) => Effect.Effect<A, KinesisError>
   }) => Effect.Effect<A, KinesisError>
   /** Waits until it is JSON for want of anything better, and gives the refusal that made it so. */
@@ -43,7 +43,7 @@ export const make = (chosen: NonNullable<KinesisClientOptions["protocol"]>): Eff
       ask: ({ cbor, json }) =>
         Effect.suspend(() => {
           if (form === "json") return json
-          const asked = cbor(onCbor)
+          const asked = Effect.tap(cbor(onCbor), () => Effect.sync(onCbor))
           if (form === "cbor") return asked
           return Effect.catchIf(
             asked,

@@ -21,27 +21,31 @@ const sliceRecords = 500
 
 type Answer = Pick<GetRecordsResult, "millisBehindLatest">
 
-/** The first `count` records in slices. `most` is what a slice may hold; a record that is larger is one by itself. */
+/**
+ * Slices of the first records: up to `room`, which the last one may exceed in bytes. `most` is what a slice may hold; a
+ * record that is larger is one by itself.
+ */
 export const make = (
   run: Run,
   read: Position.Position,
   records: Content.UserRecords,
-  count: number,
+  room: Room,
   answer: Answer,
   most: Room
 ): Page => {
   const slices: Array<Slice> = []
   let to = read
   let bytes = 0
-  const end = Math.min(count, records.count)
-  for (let start = 0; start < end;) {
+  const end = Math.min(room.records, records.count)
+  let start = 0
+  while (start < end && bytes < room.bytes) {
     const slice = cut(run, to, records, start, answer, { ...most, records: Math.min(most.records, end - start) })
     slices.push(slice)
     to = slice.to
     start += slice.size
     bytes += slice.bytes
   }
-  return { slices, to, records: end, bytes }
+  return { slices, to, records: start, bytes }
 }
 
 /** As many of the records, from the one at `start` on, as make a slice; `from` is where those before them end. */

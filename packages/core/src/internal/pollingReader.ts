@@ -75,7 +75,7 @@ const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Ef
     }
     return yield* Option.match(progress.iterator, {
       onNone: () => openIterator(context, run, lane, progress),
-      onSome: ({ token }) => poll(context, run, lane, progress, within(room, progress), token)
+      onSome: ({ token }) => poll(context, run, lane, progress, room, token)
     })
   })
 
@@ -122,13 +122,13 @@ const poll = (
   run: Run.Run,
   lane: Lane.Lane,
   progress: Progress,
-  wanted: number,
+  room: Room,
   iterator: string
 ): Effect.Effect<Progress> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
       const { budget, env } = context
-      const reserved = yield* budget.reserve(wanted)
+      const reserved = yield* budget.reserve(within(room, progress))
       const limit = Math.max(1, Math.min(progress.wanted, Math.floor(reserved / progress.expansion)))
       const askedAt = yield* Monotonic.now
       const answer = yield* context.deadlines.call(
@@ -141,7 +141,13 @@ const poll = (
           Effect.either
         )
       if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
-      const { content, isTaken, page } = yield* take(context, run, lane, reserved, answer.right)
+      const { content, isTaken, page } = yield* take(
+        context,
+        run,
+        lane,
+        { records: reserved, bytes: room.bytes },
+        answer.right
+      )
       const next = paced(context, progress, answer.right, content, askedAt)
       yield* Steps.answered(context, run, answer.right.millisBehindLatest)
       // The next iterator is behind what was refused: the same page is asked for again.
@@ -163,14 +169,14 @@ const poll = (
   )
 
 /**
- * Puts a page into the lane, as much of it as there is room reserved for: aggregates can hold more than was expected.
- * Where it is refused meanwhile the page is dropped.
+ * Puts a page into the lane, as much of it as there is room for: aggregates can hold more records than were reserved, and
+ * records more bytes than there are. Where it is refused meanwhile the page is dropped.
  */
 const take = (
   context: Steps.ReaderContext,
   run: Run.Run,
   lane: Lane.Lane,
-  reserved: number,
+  room: Room,
   answer: GetRecordsResult
 ): Effect.Effect<{ readonly isTaken: boolean; readonly content: Content.Content; readonly page: Page.Page }> =>
   Effect.gen(function*() {
@@ -179,15 +185,15 @@ const take = (
     // An answer that can't be understood must not keep the room that was reserved for it.
     const { content, page } = yield* Effect.sync(() => {
       const content = Content.make(run, lane.read, answer, env.config.aggregation)
-      const most = { records: bufferSize, bytes: bufferBytes }
-      return { content, page: Page.make(run, lane.read, content.records, reserved, answer, most) }
+      const most = { records: bufferSize, bytes: Math.min(bufferBytes, room.bytes) }
+      return { content, page: Page.make(run, lane.read, content.records, room, answer, most) }
     }).pipe(
-      Effect.onError(() => budget.settle(reserved, 0, 0))
+      Effect.onError(() => budget.settle(room.records, 0, 0))
     )
     const isTaken = yield* Steps.push(run, lane.generation, page.slices)
     yield* isTaken
-      ? budget.settle(reserved, page.records, page.bytes)
-      : budget.settle(reserved, 0, 0)
+      ? budget.settle(room.records, page.records, page.bytes)
+      : budget.settle(room.records, 0, 0)
     yield* Steps.tellDropped(context, run, content)
     if (isTaken && page.records > 0) {
       yield* context.arrived(run)

@@ -1,5 +1,6 @@
 /** An answer with records in CBOR: a page of `GetRecords`, or an event of a subscription. */
 import * as Schema from "effect/Schema"
+import { markAsUntransferable } from "node:worker_threads"
 import type { RawRecord } from "../KinesisClient.js"
 import * as Aggregate from "./aggregate.js"
 import * as Cbor from "./cborReader.js"
@@ -55,6 +56,8 @@ export const decode = (bytes: Uint8Array): Answer => {
   let records: Answer["records"] = []
   const members: Array<readonly [string, unknown]> = []
   if (bytes.byteLength > 0) {
+    // Whoever sends one record to another thread must not take the others away with it.
+    markAsUntransferable(bytes.buffer)
     const reader = new Cbor.Reader(bytes)
     const count = reader.map()
     for (let index = 0; !reader.isOver(index, count); index++) {

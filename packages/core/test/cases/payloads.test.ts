@@ -1,6 +1,7 @@
 /** Aggregated records: what is delivered of them, where, and from which part on after a restart. */
 import { assert, describe, it } from "@effect/vitest"
 import { type KinesumerConfig, KinesumerMetrics, type KinesumerRecord, Position } from "@kinesumer/core"
+import { Faults } from "@kinesumer/test-kit"
 import { Effect, FastCheck, Metric, MetricLabel, Option, TestClock } from "effect"
 import { createHash } from "node:crypto"
 import { datas, pass, shardId, until } from "../group/support.js"
@@ -224,9 +225,18 @@ describe("aggregate-crosses-shards", () => {
     w.kinesis.putTo({ stream: "orders", shardId: shardId(index), partitionKey: outer, data })
 
   /** What is delivered until the last record of this name. */
+  /** A member that reads when its events are listened to. */
+  const listened = (w: FaultyWorld, options: Options) =>
+    Effect.gen(function*() {
+      const held = yield* w.faults.add({ on: "getRecords" }, Faults.hold)
+      const m = yield* delivering(w, options)
+      yield* held.heal
+      return m
+    })
+
   const throughTo = (w: FaultyWorld, last: string, options: Options) =>
     Effect.gen(function*() {
-      const m = yield* delivering(w, options)
+      const m = yield* listened(w, options)
       yield* until(Effect.map(m.delivered, (all) => datas(all).includes(last)))
       yield* pass(2)
       return { m, all: yield* m.delivered }
@@ -320,7 +330,7 @@ describe("aggregate-crosses-shards", () => {
         Effect.gen(function*() {
           const strangers = Aggregates.of(["b1", "b2", "b3"].map((data) => ({ data, explicitHashKey: explicit })))
           const w = yield* open(strangers, strangers, strangers)
-          const m = yield* delivering(w, { ...drop, mode, ...manual })
+          const m = yield* listened(w, { ...drop, mode, ...manual })
           yield* pass(4)
           assert.deepStrictEqual(yield* m.delivered, [])
           // It stands still, and nothing is read twice for that.

@@ -97,6 +97,29 @@ describe("shards", () => {
       assert.isAtMost((yield* m.service.health).bufferedBytes, 50_100)
     }))
 
+  it.scoped("a consumer whose first page is large holds its share of the bytes only, and nobody waits for it", () =>
+    Effect.gen(function*() {
+      const w = yield* world()
+      yield* w.kinesis.createStream({ name: "orders", shards: 2 })
+      const m = yield* member(w, { bufferBytes: 100_000 })
+      const seen = yield* Ref.make(0)
+      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
+        m.service.shards,
+        (shard) =>
+          Stream.mapEffect(
+            shard.records,
+            () => shard.shardId === shardId(0) ? Effect.never : Ref.update(seen, (count) => count + 1)
+          ),
+        { concurrency: "unbounded" }
+      )))
+      yield* pass(5)
+      yield* putTo(w, "orders", shardId(0), large(100))
+      yield* pass(5)
+      assert.isAtMost((yield* m.service.health).bufferedBytes, 50_100)
+      yield* putTo(w, "orders", shardId(1), names("a", 1, 5))
+      yield* until(Effect.map(Ref.get(seen), (count) => count === 5))
+    }))
+
   it.scoped("a consumer that is stuck gives room up to shards that come later", () =>
     Effect.gen(function*() {
       const w = yield* world()

@@ -158,6 +158,14 @@ describe("what only looks like an aggregate is none", () => {
       "a field that reaches into the next record",
       Aggregates.seal(Buffer.from("0a016b1a0408001a041a020800", "hex"))
     ],
+    ["one whose only record has no data", Aggregates.seal(Buffer.from("0a016b1a020800", "hex"))],
+    ["one whose only record names no key", Aggregates.seal(Buffer.from("0a016b1a031a0161", "hex"))],
+    [
+      "one with as many records as there are bytes for",
+      Aggregates.seal(
+        Buffer.concat([Buffer.from("0a016b1a0508001a0161", "hex"), Buffer.alloc(1_000_000, "1a00", "hex")])
+      )
+    ],
     ["groups within groups within groups", Aggregates.seal(new Uint8Array(500_000).fill((9 << 3) | 3))]
   ]
   for (const [what, data] of cases) {

@@ -47,7 +47,7 @@ const slicesOf = (
   Effect.map(makeRun, (run) => {
     const answer = { records, millisBehindLatest: Option.none() }
     const content = Content.make(run, read, answer, aggregation)
-    const page = Page.make(run, read, content.records, Infinity, answer, most)
+    const page = Page.make(run, read, content.records, { records: Infinity, bytes: Infinity }, answer, most)
     return {
       page,
       content,
@@ -124,8 +124,9 @@ describe("page", () => {
     }),
     FastCheck.nat(30),
     FastCheck.nat(40),
+    FastCheck.nat(400),
     FastCheck.boolean()
-  ], ([steps, most, read, count, isAscending]) =>
+  ], ([steps, most, read, count, roomBytes, isAscending]) =>
     Effect.gen(function*() {
       const run = yield* makeRun
       // In order, or with repeats and steps back; numbers of different lengths.
@@ -143,7 +144,7 @@ describe("page", () => {
       const listed = { ...packed }
       const seen = (answer: typeof packed) => {
         const content = Content.make(run, after(read), answer, aggregation)
-        const page = Page.make(run, after(read), content.records, count, answer, most)
+        const page = Page.make(run, after(read), content.records, { records: count, bytes: roomBytes }, answer, most)
         return {
           ...page,
           repeats: content.repeats,
@@ -195,6 +196,25 @@ describe("page", () => {
       assert.isFalse(isPacked([0xf3, 0x89, 0x9a, 0xc2, 1]))
       assert.isTrue(isPacked([0xf3, 0x89, 0x9a, 0xc2, 1], false))
     }))
+})
+
+describe("the data of a record", () => {
+  it("can't be taken away from the others of its answer", () => {
+    const { get } = Answers.packed(answerOf([
+      { SequenceNumber: "1", Data: Uint8Array.of(1) },
+      { SequenceNumber: "2", Data: Uint8Array.of(2) }
+    ])) ?? {}
+    assert.isDefined(get)
+    const { data: { buffer } } = get(0)
+    assert.instanceOf(buffer, ArrayBuffer)
+    try {
+      // Node.js 20 copies what can't be transferred, later ones refuse it.
+      structuredClone(buffer, { transfer: [buffer] })
+    } catch (error) {
+      assert.instanceOf(error, DOMException)
+    }
+    assert.deepStrictEqual([...get(1).data], [2])
+  })
 })
 
 /** An answer in CBOR with these records. */
