@@ -31,7 +31,12 @@ const consume = (
   Kinesumer.processBatch(
     (records) =>
       Effect.gen(function*() {
-        const failures = yield* writeAll(yield* Effect.forEach(records, (record) => decode(record)))
+        // What does not decode fails alone, too.
+        const [invalid, rows] = yield* Effect.partition(
+          records,
+          (record) => Effect.mapError(decode(record), () => ({ record, error: new Refused({ reason: "invalid" }) }))
+        )
+        const failures = [...invalid, ...yield* writeAll(rows)]
         if (failures.length > 0) return yield* new Processing.BatchFailed({ failures })
       }),
     {

@@ -1,6 +1,6 @@
 /** Runs one of the examples: `npm run example -- orders` at the top of the repository. */
 import { Command, Options } from "@effect/cli"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import * as Aggregates from "./aggregates.js"
 import * as Batches from "./batches.js"
 import * as Fencing from "./fencing.js"
@@ -10,6 +10,7 @@ import * as Program from "./program.js"
 
 const orders = Command.make("orders", {
   count: Options.integer("count").pipe(
+    Options.withSchema(Schema.Int.pipe(Schema.positive())),
     Options.withDescription("How many records are put. Defaults to 2000."),
     Options.withDefault(2_000)
   )

@@ -11,10 +11,12 @@ import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { constants } from "node:buffer"
+import { wholeNumber } from "./internal/checks.js"
 import { DecodedRecord as Decoded } from "./internal/decodedRecord.js"
 import * as Decompress from "./internal/decompress.js"
 import { Kinesumer } from "./Kinesumer.js"
-import { DecodeError, type UnsupportedCompression } from "./KinesumerError.js"
+import { DecodeError, type InvalidConfig, type UnsupportedCompression } from "./KinesumerError.js"
 import type { KinesumerRecord } from "./KinesumerRecord.js"
 
 /**
@@ -37,7 +39,10 @@ export interface DecodeOptions {
    * with `UnsupportedCompression`, whatever becomes of records that do not decode.
    */
   readonly compression?: "gzip" | "zstd" | undefined
-  /** So many bytes may come of a compressed record. One that holds more does not decode. Defaults to 16 MiB. */
+  /**
+   * So many bytes may come of a compressed record, from 1 on; any other number is an `InvalidConfig`. A record that holds
+   * more does not decode. Defaults to 16 MiB.
+   */
   readonly maxBytes?: number | undefined
 }
 
@@ -109,18 +114,26 @@ type DecodeRecord<A, R> = (record: KinesumerRecord) => Effect.Effect<DecodedReco
 const makeDecode = <A, R>(
   schema: Schema.Schema<A, Uint8Array, R>,
   { compression, maxBytes = defaultMaxBytes }: DecodeOptions
-): Effect.Effect<DecodeRecord<A, R>, UnsupportedCompression> => {
+): Effect.Effect<DecodeRecord<A, R>, InvalidConfig | UnsupportedCompression> => {
   const parse = ParseResult.decode(schema)
   const decode = (record: KinesumerRecord, data: Uint8Array): Effect.Effect<DecodedRecord<A>, DecodeError, R> =>
-    Effect.mapBoth(parse(data), {
-      onSuccess: (value) => new Decoded(record, value),
-      onFailure: (issue) => new DecodeError({ record, reason: "Invalid", cause: ParseResult.parseError(issue) })
-    })
+    Effect.suspend(() => parse(data)).pipe(
+      Effect.mapBoth({
+        onSuccess: (value) => new Decoded(record, value),
+        onFailure: (issue) => new DecodeError({ record, reason: "Invalid", cause: ParseResult.parseError(issue) })
+      }),
+      // A function of the schema that throws, such as `BigInt`, says that the data are not of its kind.
+      Effect.catchAllDefect((thrown) => {
+        const cause = thrown instanceof Error ? thrown : new Error("The schema throws", { cause: thrown })
+        return Effect.fail(new DecodeError({ record, reason: "Invalid", cause }))
+      })
+    )
   if (compression === undefined) return Effect.succeed((record) => decode(record, record.data))
-  return Effect.map(
+  return Effect.zipWith(
     Decompress.codecOf(compression),
-    (codec) => (record) =>
-      Decompress.decompress(codec, record.data, maxBytes).pipe(
+    wholeNumber("maxBytes", maxBytes, 1, constants.MAX_LENGTH),
+    (codec, most) => (record) =>
+      Decompress.decompress(codec, record.data, most).pipe(
         Effect.mapError((cause) =>
           new DecodeError({ record, reason: Decompress.isTooLarge(cause) ? "TooLarge" : "Compression", cause })
         ),
@@ -146,7 +159,9 @@ const makeDecode = <A, R>(
 export const decodeRecord = <A, R>(
   schema: Schema.Schema<A, Uint8Array, R>,
   options: DecodeOptions = {}
-): (record: KinesumerRecord) => Effect.Effect<DecodedRecord<A>, DecodeError | UnsupportedCompression, R> => {
+): (
+  record: KinesumerRecord
+) => Effect.Effect<DecodedRecord<A>, DecodeError | InvalidConfig | UnsupportedCompression, R> => {
   const made = makeDecode(schema, options)
   return (record) => Effect.flatMap(made, (decode) => decode(record))
 }
@@ -179,13 +194,23 @@ export function decode<A, R>(
   options?: DecodeOptions & { readonly onInvalid?: "fail" | undefined }
 ): <E1, R1>(
   records: Stream.Stream<KinesumerRecord, E1, R1>
-) => Stream.Stream<DecodedRecord<A>, E1 | DecodeError | UnsupportedCompression, R1 | R>
+) => Stream.Stream<DecodedRecord<A>, E1 | DecodeError | InvalidConfig | UnsupportedCompression, R1 | R>
 export function decode<A, R, E2 = never, R2 = never>(
   schema: Schema.Schema<A, Uint8Array, R>,
   options: DecodeOptions & { readonly onInvalid: Exclude<OnInvalid<E2, R2>, "fail"> }
 ): <E1, R1>(
   records: Stream.Stream<KinesumerRecord, E1, R1>
-) => Stream.Stream<DecodedRecord<A>, E1 | E2 | UnsupportedCompression, R1 | R | R2 | Kinesumer>
+) => Stream.Stream<DecodedRecord<A>, E1 | E2 | InvalidConfig | UnsupportedCompression, R1 | R | R2 | Kinesumer>
+export function decode<A, R, E2 = never, R2 = never>(
+  schema: Schema.Schema<A, Uint8Array, R>,
+  options: DecodeOptions & { readonly onInvalid: OnInvalid<E2, R2> }
+): <E1, R1>(
+  records: Stream.Stream<KinesumerRecord, E1, R1>
+) => Stream.Stream<
+  DecodedRecord<A>,
+  E1 | E2 | DecodeError | InvalidConfig | UnsupportedCompression,
+  R1 | R | R2 | Kinesumer
+>
 export function decode<A, R, E2, R2>(
   schema: Schema.Schema<A, Uint8Array, R>,
   { onInvalid = "fail", ...options }: DecodeOptions & { readonly onInvalid?: OnInvalid<E2, R2> | undefined } = {}

@@ -56,6 +56,21 @@ describe("schemas", () => {
       assert.include(error.message, "UTF-8")
     }))
 
+  it.effect("a schema that throws at data says that they are none of its kind", () =>
+    Effect.gen(function*() {
+      const Big = Schema.transform(Payload.text, Schema.BigIntFromSelf, {
+        strict: true,
+        decode: (text) => BigInt(text),
+        encode: String
+      })
+      const decode = Payload.decodeRecord(Big)
+      assert.strictEqual((yield* decode(recordOf(bytes("12")))).value, 12n)
+      const error = yield* Effect.flip(decode(recordOf(bytes("twelve"))))
+      assert.instanceOf(error, KinesumerError.DecodeError)
+      assert.strictEqual(error.reason, "Invalid")
+      assert.include(error.message, "twelve")
+    }))
+
   it.effect("any schema over bytes, with what it needs", () =>
     Effect.gen(function*() {
       class Offset extends Context.Tag("Offset")<Offset, number>() {}
@@ -108,6 +123,16 @@ describe("compressed data", () => {
   const compress = "zstdCompressSync" in Zlib
     ? (Zlib.zstdCompressSync as (data: Uint8Array) => Uint8Array)
     : undefined
+
+  for (const maxBytes of [0, -1, 1.5, NaN, Infinity]) {
+    it.effect(`a bound of ${maxBytes} bytes is refused`, () =>
+      Effect.gen(function*() {
+        const decode = Payload.decodeRecord(Payload.text, { compression: "gzip", maxBytes })
+        const error = yield* Effect.flip(decode(recordOf(Zlib.gzipSync("a"))))
+        assert.instanceOf(error, KinesumerError.InvalidConfig)
+        assert.strictEqual(error.field, "maxBytes")
+      }))
+  }
 
   it.effect.skipIf(compress === undefined)("zstd, where Node.js has it", () =>
     Effect.gen(function*() {
@@ -212,6 +237,11 @@ describe("in a group", () => {
         assert.include(error.message, bad?.sequenceNumber ?? "?")
       }
     }))
+
+  it("what becomes of it can be chosen later", () => {
+    const treat = (onInvalid: Payload.OnInvalid) => Payload.decode(order, { onInvalid })
+    assert.isFunction(treat("skip"))
+  })
 
   it.scoped("skip: it is told and counted, and nothing waits for it", () =>
     Effect.gen(function*() {
