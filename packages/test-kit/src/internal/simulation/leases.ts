@@ -112,11 +112,15 @@ export const make = (options: {
     { epoch, position, shardId, stream }: Lease & { readonly position: Position.Position }
   ) => {
     const state = of(stream, shardId)
-    // A doubled write of the end finds the end there, and no lease.
-    if (state.position?._tag === "ShardEnd") return
+    const isHolder = state.holder !== undefined && isSame(state.holder.owner, owner) && state.holder.epoch === epoch
+    if (state.position?._tag === "ShardEnd") {
+      // A doubled write of the end finds the end there, and no lease. A row that began anew was granted once more.
+      if (isHolder && position._tag === "ShardEnd") state.holder = undefined
+      return
+    }
     const what = `${nameOf(owner)} committed ${stream}/${shardId} ${describe(position)} under epoch ${epoch}`
     journal.note(() => what)
-    if (state.holder === undefined || !isSame(state.holder.owner, owner) || state.holder.epoch !== epoch) {
+    if (!isHolder) {
       journal.violation(
         "P5",
         `${what}, but the lease is ${
