@@ -39,7 +39,6 @@ import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import * as Committer from "./committer.js"
 import * as Consumers from "./consumers.js"
-import * as Deadlines from "./deadlines.js"
 import * as Delivery from "./delivery.js"
 import * as Environment from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
@@ -244,7 +243,6 @@ export const make = (
     })
     const refresher = yield* Refresher.make({ env, membership, seen, changed: Effect.asVoid(syncSoon.open) })
 
-    const deadlines = Deadlines.make(config.polling.timeout)
     const readerContext: ReaderContext = {
       env,
       budget,
@@ -253,7 +251,6 @@ export const make = (
       knownShards: (stream) => Effect.map(Ref.get(seen), ({ lists }) => lists.get(stream.key)?.shards ?? []),
       refreshShards: refresher.refresh,
       consumers,
-      deadlines,
       pace: yield* Pace.make,
       running: Effect.map(Ref.get(state), ({ size }) => size),
       answered: (run) => recovered(readerOf(run)),
@@ -466,7 +463,6 @@ export const make = (
     yield* everyRound("sync", syncRound)
     yield* everyRound("commit", commitRound)
     yield* everyRound("refresh", refreshRound)
-    yield* Effect.interruptible(Effect.forkIn(deadlines.watch, work))
     if (env.kinesis.fallback !== undefined) {
       yield* env.kinesis.fallback.pipe(
         Effect.flatMap((error) => env.emit(KinesumerEvent.ProtocolFallback({ error }))),

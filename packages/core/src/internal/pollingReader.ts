@@ -7,13 +7,13 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Ref from "effect/Ref"
 import type { GetRecordsResult } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Position from "../Position.js"
 import type { Room } from "./budget.js"
 import * as Content from "./content.js"
 import type { Environment } from "./environment.js"
+import { onFreshTurn } from "./freshTurn.js"
 import type * as Lane from "./lane.js"
 import * as Monotonic from "./monotonic.js"
 import * as Page from "./page.js"
@@ -47,18 +47,8 @@ export const run = (context: Steps.ReaderContext, shard: Run.Run): Effect.Effect
   const { env } = context
   const { limit } = env.config.polling
   const start: Progress = { ...Steps.start, iterator: Option.none(), wanted: limit, expansion: 1, recordBytes: 0 }
-  return Effect.gen(function*() {
-    const state = yield* Ref.make(start)
-    const rounds = Effect.forever(Effect.flatMap(
-      Effect.flatMap(Ref.get(state), (progress) => round(context, shard, progress)),
-      (next) => Ref.set(state, next)
-    ))
-    return yield* Effect.forever(Effect.gen(function*() {
-      const operation = yield* context.deadlines.untilLate(rounds)
-      const next = yield* Steps.retry(context, shard, yield* Ref.get(state), lateAnswer(env, shard, operation))
-      yield* Ref.set(state, next)
-    }))
-  })
+  const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
+  return loop(start)
 }
 
 const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
@@ -90,10 +80,8 @@ const openIterator = (
   progress: Progress
 ): Effect.Effect<Progress> => {
   const { env } = context
-  return context.deadlines.call(
-    "getShardIterator",
-    env.kinesis.getShardIterator(run.stream.id, run.shard.shardId, lane.read)
-  ).pipe(
+  return env.kinesis.getShardIterator(run.stream.id, run.shard.shardId, lane.read).pipe(
+    withTimeout(env, run, "getShardIterator"),
     Effect.flatMap((token) =>
       Effect.map(Monotonic.now, (now) => ({
         ...progress,
@@ -131,11 +119,9 @@ const poll = (
       const reserved = yield* budget.reserve(within(room, progress))
       const limit = Math.max(1, Math.min(progress.wanted, Math.floor(reserved / progress.expansion)))
       const askedAt = yield* Monotonic.now
-      const answer = yield* context.deadlines.call(
-        "getRecords",
-        env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit })
-      )
+      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit })
         .pipe(
+          withTimeout(env, run, "getRecords"),
           restore,
           Effect.onExit((exit) => exit._tag === "Failure" ? budget.settle(reserved, 0, 0) : Effect.void),
           Effect.either
@@ -247,12 +233,17 @@ const failed = (
   }
 }
 
-/** No answer of Kinesis, in time. */
-const lateAnswer = ({ config: { polling } }: Environment, run: Run.Run, operation: string): KinesisError =>
-  new KinesisError({
-    reason: "Timeout",
-    operation,
-    stream: run.stream.label,
-    shardId: run.shard.shardId,
-    detail: `no answer within ${Duration.format(polling.timeout)} (polling.timeout)`
-  })
+const withTimeout =
+  (env: Environment, run: Run.Run, operation: string) =>
+  <A>(call: Effect.Effect<A, KinesisError>): Effect.Effect<A, KinesisError> =>
+    onFreshTurn(Effect.timeoutFail(call, {
+      duration: env.config.polling.timeout,
+      onTimeout: () =>
+        new KinesisError({
+          reason: "Timeout",
+          operation,
+          stream: run.stream.label,
+          shardId: run.shard.shardId,
+          detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
+        })
+    }))

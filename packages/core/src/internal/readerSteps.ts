@@ -17,7 +17,6 @@ import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import type { Consumers } from "./consumers.js"
 import type { Content } from "./content.js"
-import type { Deadlines } from "./deadlines.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
@@ -45,8 +44,6 @@ export interface ReaderContext {
   /** The shard is read to its end. */
   readonly ended: (run: Run.Run) => Effect.Effect<void>
   readonly consumers: Consumers
-  /** Of calls by polling. */
-  readonly deadlines: Deadlines
   /** Of subscriptions. */
   readonly pace: Pace
   /** How many shards the member runs now. */
