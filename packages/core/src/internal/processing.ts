@@ -121,6 +121,8 @@ export const run = <In, E, R, RR, DE, DR>(
 
     const finish = (job: OneJob, entries: ReadonlyArray<Scheduler.Entry>): Effect.Effect<void> =>
       Effect.suspend(() => {
+        // Its shard was lost while it was marked, and it has left.
+        if (!jobs.has(job)) return Effect.void
         scheduler.finish(job.line, entries)
         job.entries = entries === job.entries ? [] : without(job.entries, entries)
         if (job.entries.length === 0) jobs.delete(job)

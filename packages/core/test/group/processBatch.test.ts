@@ -1,8 +1,8 @@
 /** `processBatch`: how batches are made, and what becomes of one of which only a part failed. */
 import { assert, describe, it } from "@effect/vitest"
 import { Kinesumer, type KinesumerRecord, Processing } from "@kinesumer/core"
-import { Effect, Ref, Schedule } from "effect"
-import { committed, dataOf, log, oneShard, putKeyed } from "./processSupport.js"
+import { Effect, Fiber, Option, Ref, Schedule } from "effect"
+import { committed, dataOf, log, oneShard, putKeyed, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, type TestMember, until, world } from "./support.js"
 
 type Batch = ReadonlyArray<KinesumerRecord.KinesumerRecord>
@@ -115,5 +115,31 @@ describe("processBatch", () => {
       yield* until(Effect.map(seen.records, (count) => count === 9))
       assert.deepStrictEqual(yield* seen.all, [names("a", 1, 3), names("a", 1, 3), names("a", 4, 6)])
       assert.deepStrictEqual(yield* letters.all, names("a", 1, 3))
+    }))
+
+  it.scoped("lets go of a batch once when its lease is lost while it is marked, and ends with the group", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      // Marking so many gives way to others several times.
+      yield* putTo(w, "orders", shardId(0), names("a", 1, 9_000))
+      const m = yield* member(w, { commit: { interval: "1 hour" } })
+      const seen = yield* batches
+      const running = yield* start(
+        m,
+        (records) =>
+          Effect.gen(function*() {
+            yield* seen.add(records)
+            yield* m.service.mark(records[0])
+            yield* steal(w)
+            // The refused commit tells of the loss.
+            yield* Effect.forkDaemon(Effect.ignore(m.service.commit))
+          }),
+        { size: 9_000, maxInFlight: 10_000, ordering: "none" }
+      )
+      yield* until(Effect.map(seen.records, (count) => count === 9_000))
+      yield* pass(1)
+      yield* m.close
+      yield* pass(1)
+      assert.isTrue(Option.isSome(yield* Fiber.poll(running)))
     }))
 })
