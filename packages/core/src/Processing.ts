@@ -125,7 +125,8 @@ export interface RecordFailure<E> {
 
 /**
  * What a batch handler fails with to say which of the records failed; the others are handled, but for those that
- * `ordering` puts behind a failed one. One that names none of the batch is a failure of all of them, as any other error is.
+ * `ordering` puts behind a failed one. One that names no record, or one that is not in the batch, is a failure of all of
+ * them, as any other error is.
  *
  * @since 0.1.0
  * @category errors
@@ -141,12 +142,21 @@ export class BatchFailed<E = unknown> extends Data.TaggedError("BatchFailed")<{
 }
 
 /**
- * What a record of a batch fails with.
+ * What a batch handler that fails with `E` says of a record that it names.
  *
  * @since 0.1.0
  * @category errors
  */
-export type BatchError<E> = E extends BatchFailed<infer F> ? F : E
+export type NamedError<E> = E extends BatchFailed<infer F> ? F : never
+
+/**
+ * What a record of a batch fails with: the error that it was named with, or one of the whole batch. That can be a
+ * `BatchFailed` too, where it does not name the records that failed.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type BatchError<E> = E | NamedError<E>
 
 /**
  * What ends `process`, beside interruption.

@@ -39,11 +39,11 @@ import * as Signal from "./signal.js"
 
 export interface Work<In, E, R, RR, DE, DR> {
   readonly handle: (records: Array_.NonEmptyReadonlyArray<KinesumerRecord>) => Effect.Effect<unknown, In, R>
-  /** What a failure is for each of the records: `undefined` for one that was handled all the same. */
+  /** What a failure is for each of the records: `none` for one that was handled all the same. */
   readonly judge: (
     error: Processing.HandlerError<In>,
     records: ReadonlyArray<KinesumerRecord>
-  ) => (record: KinesumerRecord) => Processing.HandlerError<E> | undefined
+  ) => (record: KinesumerRecord) => Option.Option<Processing.HandlerError<E>>
   readonly retry: Schedule.Schedule<unknown, Processing.HandlerError<In>, RR> | undefined
   readonly onFailure: "stop" | ((failed: Processing.FailedRecord<E>) => Effect.Effect<unknown, DE, DR>)
 }
@@ -239,7 +239,7 @@ export const run = <In, E, R, RR, DE, DR>(
         yield* toldFailure(job, error)
         const judged = work.judge(error, job.entries.map(({ record }) => record))
         const failures = Array_.filterMap(job.entries, (entry) =>
-          Option.map(Option.fromNullable(judged(entry.record)), (error): Failure<E> => ({ entry, error })))
+          Option.map(judged(entry.record), (error): Failure<E> => ({ entry, error })))
         job.failed = { cause, failures }
         yield* complete(job, ahead(settings.ordering, job.entries, failures))
         if (work.retry === undefined) {

@@ -21,7 +21,7 @@ export const process = <E, R, RR = never, DE = never, DR = never>(
     const settings = yield* settingsOf(options, 1, Duration.zero)
     yield* Engine.run(env, delivery, settings, {
       handle: ([record]) => handler(record),
-      judge: (error) => () => error,
+      judge: (error) => () => Option.some(error),
       retry: options.retry,
       onFailure: yield* onFailureOf(options)
     })
@@ -44,15 +44,20 @@ export const processBatch = <E, R, RR = never, DE = never, DR = never>(
     })
   })
 
-/** An error that names none of the records is about all of them. */
+/** An error that names no records, or one of another batch, is about all of them. */
 const judge = <E>(error: Processing.HandlerError<E>, records: ReadonlyArray<KinesumerRecord>) => {
   type Judged = Processing.HandlerError<Processing.BatchError<E>>
-  if (!(error instanceof Processing.BatchFailed)) return () => error as Judged
-  const failures = new Map(error.failures.map(({ error, record }) => [keyOf(record), error as Judged]))
-  return records.some((record) => failures.has(keyOf(record)))
-    ? (record: KinesumerRecord) => failures.get(keyOf(record))
-    : () => error as Judged
+  const ofAll = (): Option.Option<Judged> => Option.some(error)
+  if (!isBatchFailed(error) || error.failures.length === 0) return ofAll
+  const failures = new Map(error.failures.map(({ error, record }) => [keyOf(record), Option.some<Judged>(error)]))
+  const keys = new Set(records.map(keyOf))
+  for (const key of failures.keys()) if (!keys.has(key)) return ofAll
+  return (record: KinesumerRecord): Option.Option<Judged> => failures.get(keyOf(record)) ?? Option.none()
 }
+
+const isBatchFailed = <E>(
+  error: Processing.HandlerError<E>
+): error is E & Processing.BatchFailed<Processing.NamedError<E>> => error instanceof Processing.BatchFailed
 
 const keyOf = (
   { sequenceNumber, subSequenceNumber }: Pick<KinesumerRecord, "sequenceNumber" | "subSequenceNumber">

@@ -266,6 +266,20 @@ describe("failures", () => {
       }))
   }
 
+  for (const nothing of [undefined, null]) {
+    it.scoped(`a handler that fails with ${nothing} has failed`, () =>
+      Effect.gen(function*() {
+        const w = yield* oneShard
+        yield* putTo(w, "orders", shardId(0), names("a", 1, 3))
+        const m = yield* member(w)
+        const running = yield* start(m, (record) => dataOf(record) === "a2" ? Effect.fail(nothing) : Effect.void)
+        yield* pass(1)
+        assert.instanceOf(failureOf(yield* Fiber.await(running)), Processing.RecordFailed)
+        yield* m.service.commit
+        assert.strictEqual(yield* committed(w), "a1")
+      }))
+  }
+
   it.scoped("ends with the group, and leaves no fiber behind", () =>
     Effect.gen(function*() {
       const w = yield* oneShard

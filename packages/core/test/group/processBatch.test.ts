@@ -142,4 +142,57 @@ describe("processBatch", () => {
       yield* pass(1)
       assert.isTrue(Option.isSome(yield* Fiber.poll(running)))
     }))
+
+  const foreign = { sequenceNumber: "1", subSequenceNumber: undefined }
+
+  for (
+    const [what, failuresOf, failed] of [
+      ["an error of undefined is one", ([first]) => first === undefined ? [] : [{ record: first, error: undefined }], [
+        "a1"
+      ]],
+      [
+        "one that is not in the batch is a failure of all",
+        (records) => [...records.slice(0, 1), foreign].map((record) => ({ record, error: undefined })),
+        names("a", 1, 4)
+      ]
+    ] satisfies ReadonlyArray<
+      [string, (records: Batch) => ReadonlyArray<Processing.RecordFailure<undefined>>, ReadonlyArray<string>]
+    >
+  ) {
+    it.scoped(`of what BatchFailed names, ${what}`, () =>
+      Effect.gen(function*() {
+        const w = yield* oneShard
+        yield* putTo(w, "orders", shardId(0), names("a", 1, 4))
+        const m = yield* member(w)
+        const letters = yield* log
+        yield* start(m, (records) => new Processing.BatchFailed({ failures: failuresOf(records) }), {
+          size: 4,
+          ordering: "none",
+          onFailure: ({ record }) => letters.add(dataOf(record))
+        })
+        yield* pass(3)
+        assert.deepStrictEqual(yield* letters.all, failed)
+        assert.strictEqual(yield* committed(w), "a4")
+      }))
+  }
+
+  it.scoped("a record's error is its own, or a BatchFailed that does not name those that failed; their types say so", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putTo(w, "orders", shardId(0), ["a1"])
+      const m = yield* member(w)
+      const errors = yield* Ref.make<
+        ReadonlyArray<Processing.HandlerError<"busy" | Processing.BatchFailed<"busy">>>
+      >([])
+      yield* start(m, () => new Processing.BatchFailed<"busy">({ failures: [] }), {
+        onFailure: (failed) => {
+          // @ts-expect-error it may be the whole failure
+          const own: Processing.HandlerError<"busy"> = failed.error
+          return Ref.update(errors, (all) => [...all, own, failed.error])
+        }
+      })
+      yield* pass(3)
+      assert.isTrue((yield* Ref.get(errors)).every((error) => error instanceof Processing.BatchFailed))
+      assert.strictEqual((yield* Ref.get(errors)).length, 2)
+    }))
 })
