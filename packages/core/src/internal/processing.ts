@@ -158,9 +158,14 @@ export const run = <In, E, R, RR, DE, DR>(
 
     // --- Workers ----------------------------------------------------------------------------------------------------
 
+    let isFreshTurn = false
+    /** Those that come again have every second turn at most, so that fresh keys wait behind none that fails for ever. */
     const nextJob = (): OneJob | undefined => {
-      const waited = MutableList.shift(again)
-      if (waited !== undefined) return waited
+      isFreshTurn = !isFreshTurn
+      return isFreshTurn ? freshJob() ?? MutableList.shift(again) : MutableList.shift(again) ?? freshJob()
+    }
+
+    const freshJob = (): OneJob | undefined => {
       const batch = scheduler.take()
       if (batch === undefined) return undefined
       const job: OneJob = { ...batch, ...untried }
@@ -223,18 +228,23 @@ export const run = <In, E, R, RR, DE, DR>(
 
     // --- Failing ----------------------------------------------------------------------------------------------------
 
+    /** A failure that is none, since the lease is gone or in doubt: the job has left, or waits for its turn. */
+    const isExcused = (job: OneJob, error: unknown): Effect.Effect<boolean> =>
+      Effect.gen(function*() {
+        if (isOver(job) || (yield* Ref.get(job.line.run.status)) === "Over") return yield* Effect.as(leave(job), true)
+        if (!(error instanceof LeaseLost) || (yield* delivery.inStanding)) return false
+        job.fiber = undefined
+        MutableList.append(again, job)
+        return true
+      })
+
     const failed = (
       job: OneJob,
       cause: Cause.Cause<In | Processing.HandlerTimeout>
     ): Effect.Effect<void, never, Env> =>
       Effect.gen(function*() {
-        const { line } = job
-        if ((yield* Ref.get(line.run.status)) === "Over") return yield* leave(job)
         const error = errorOf(cause)
-        if (error instanceof LeaseLost && !(yield* delivery.inStanding)) {
-          MutableList.append(again, job)
-          return
-        }
+        if (yield* isExcused(job, error)) return
         job.attempts++
         yield* toldFailure(job, error)
         const judged = work.judge(error, job.entries.map(({ record }) => record))
@@ -275,7 +285,7 @@ export const run = <In, E, R, RR, DE, DR>(
     const giveUp = (job: OneJob): Effect.Effect<void, Failed, Env> =>
       Effect.gen(function*() {
         const { cause, failures } = job.failed ?? { cause: Cause.empty, failures: [] }
-        for (const { entry, error } of failures) {
+        for (const [index, { entry, error }] of failures.entries()) {
           const { record } = entry
           const name = nameOf(record)
           if (work.onFailure === "stop") {
@@ -285,8 +295,11 @@ export const run = <In, E, R, RR, DE, DR>(
           const letter = { record, error, cause, attempts: job.attempts }
           const exit = yield* handling(job, Effect.suspend(() => put(letter)))
           if (Exit.isFailure(exit)) {
-            if (isOver(job)) return yield* leave(job)
-            return yield* new Processing.DeadLetterFailed<DE>({ ...name, error: errorOf(exit.cause) })
+            const error = errorOf(exit.cause)
+            // It comes again with those that are not put yet.
+            job.failed = { cause, failures: failures.slice(index) }
+            if (yield* isExcused(job, error)) return
+            return yield* new Processing.DeadLetterFailed<DE>({ ...name, error })
           }
           if (Option.isNone(exit.value)) return yield* leave(job)
           yield* toldDeadLetter(job, record, error)

@@ -120,6 +120,24 @@ describe("ordering", () => {
       assert.deepStrictEqual((yield* done.all).slice(2), ["a:1", "a:2"])
     }))
 
+  it.scoped("keys that fail for ever leave every second turn to fresh ones", () =>
+    Effect.gen(function*() {
+      const w = yield* oneShard
+      yield* putKeyed(w, ["p:1", "q:1", "a:1", "b:1", "c:1"])
+      const m = yield* member(w)
+      const done = yield* log
+      yield* start(
+        m,
+        (record) =>
+          ["p:1", "q:1"].includes(dataOf(record))
+            ? Effect.delay(Effect.fail("no"), "100 millis")
+            : done.add(dataOf(record)),
+        { ordering: "partitionKey", concurrency: 1, retry: Schedule.forever }
+      )
+      yield* pass(3)
+      assert.deepStrictEqual(yield* done.all, ["a:1", "b:1", "c:1"])
+    }))
+
   it.scoped("shard: one at a time for each shard, and a shard that is stuck leaves places to the others", () =>
     Effect.gen(function*() {
       const w = yield* world()

@@ -106,4 +106,25 @@ describe("whileLeased", () => {
       yield* until(Effect.map(done.size, (size) => size === 1))
       assert.deepStrictEqual(yield* done.all, ["2 a1"])
     }))
+
+  it.scoped("nor of a dead letter: it is put when the member is sure of its lease again", () =>
+    Effect.gen(function*() {
+      const { broken, m } = yield* shaky(2)
+      const begun = yield* log
+      const letters = yield* log
+      const running = yield* start(m, () => Effect.fail("poison"), {
+        onFailure: ({ record }) =>
+          begun.add(dataOf(record)).pipe(
+            Effect.zipRight(m.service.whileLeased(record, Effect.sleep("8 seconds"))),
+            Effect.zipRight(letters.add(dataOf(record)))
+          )
+      })
+      yield* until(Effect.map(begun.size, (size) => size === 1))
+      yield* Ref.set(broken, true)
+      yield* pass(10)
+      assert.isTrue((yield* Fiber.poll(running))._tag === "None")
+      yield* Ref.set(broken, false)
+      yield* until(Effect.map(letters.size, (size) => size === 2), 40)
+      assert.deepStrictEqual(yield* letters.all, ["a1", "a2"])
+    }))
 })
