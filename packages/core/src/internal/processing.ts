@@ -60,9 +60,17 @@ export interface Settings {
 /** Room for so many records is offered even while all workers have something to do. */
 const maxFreed = 64
 
-interface Failure<E> {
+/** What those of a batch share that have failed equally often. */
+interface Tries<In, RR> {
+  attempts: number
+  driver: Schedule.ScheduleDriver<unknown, Processing.HandlerError<In>, RR> | undefined
+  isOver: boolean
+}
+
+interface Failure<In, E, RR> {
   readonly entry: Scheduler.Entry
   readonly error: Processing.HandlerError<E>
+  readonly tries: Tries<In, RR>
 }
 
 /** A batch on its way. Its entries are those that are not finished. */
@@ -70,15 +78,14 @@ interface Job<In, E, RR> {
   readonly line: Scheduler.Line
   entries: ReadonlyArray<Scheduler.Entry>
   attempts: number
-  driver: Schedule.ScheduleDriver<unknown, Processing.HandlerError<In>, RR> | undefined
-  failed: { readonly cause: Cause.Cause<unknown>; readonly failures: ReadonlyArray<Failure<E>> } | undefined
+  failed: { readonly cause: Cause.Cause<unknown>; readonly failures: ReadonlyArray<Failure<In, E, RR>> } | undefined
   givenUp: boolean
   /** What is interrupted when the shard is lost. */
   fiber: Fiber.RuntimeFiber<unknown, unknown> | undefined
 }
 
 /** A job of which nothing has been tried. */
-const untried = { attempts: 0, driver: undefined, failed: undefined, givenUp: false, fiber: undefined }
+const untried = { attempts: 0, failed: undefined, givenUp: false, fiber: undefined }
 
 export const run = <In, E, R, RR, DE, DR>(
   env: Environment,
@@ -248,8 +255,18 @@ export const run = <In, E, R, RR, DE, DR>(
         job.attempts++
         yield* toldFailure(job, error)
         const judged = work.judge(error, job.entries.map(({ record }) => record))
+        const before = new Map(job.failed?.failures.map(({ entry, tries }) => [entry, tries]))
+        const first: Tries<In, RR> = { attempts: 0, driver: undefined, isOver: work.retry === undefined }
         const failures = Array_.filterMap(job.entries, (entry) =>
-          Option.map(judged(entry.record), (error): Failure<E> => ({ entry, error })))
+          Option.map(
+            judged(entry.record),
+            (error): Failure<In, E, RR> => ({ entry, error, tries: before.get(entry) ?? first })
+          ))
+        const all = new Set(failures.map(({ tries }) => tries))
+        for (const tries of all) {
+          tries.attempts++
+          if (work.retry !== undefined) tries.driver ??= yield* Schedule.driver(work.retry)
+        }
         job.failed = { cause, failures }
         yield* complete(job, ahead(settings.ordering, job.entries, failures))
         if (work.retry === undefined) {
@@ -257,57 +274,66 @@ export const run = <In, E, R, RR, DE, DR>(
           MutableList.append(again, job)
           return
         }
-        job.driver ??= yield* Schedule.driver(work.retry)
-        yield* fork(wait(job, job.driver, error))
+        yield* fork(wait(job, all, error))
       })
 
     const wait = (
       job: OneJob,
-      driver: Schedule.ScheduleDriver<unknown, Processing.HandlerError<In>, RR>,
+      all: ReadonlySet<Tries<In, RR>>,
       error: Processing.HandlerError<In>
     ): Effect.Effect<void, Failed, Env> =>
       Effect.withFiberRuntime((fiber) => {
         if (!jobs.has(job)) return Effect.void
         job.fiber = fiber
-        return Effect.interruptible(Effect.isSuccess(driver.next(error))).pipe(
+        return Effect.forEach(all, (tries) => next(tries, error), { concurrency: "unbounded", discard: true }).pipe(
+          onFreshTurn,
+          Effect.interruptible,
           Effect.exit,
           Effect.flatMap((exit) => {
             job.fiber = undefined
             if (isOver(job)) return leave(job)
             if (Exit.isFailure(exit)) return exit
-            job.givenUp = !exit.value
+            job.givenUp = [...all].some(({ isOver }) => isOver)
             MutableList.append(again, job)
             return dispatch
           })
         )
       })
 
+    /** Waits until it may be tried again. */
+    const next = (tries: Tries<In, RR>, error: Processing.HandlerError<In>): Effect.Effect<void, never, RR> =>
+      tries.driver === undefined || tries.isOver
+        ? Effect.void
+        : Effect.map(Effect.isSuccess(tries.driver.next(error)), (may) => {
+          tries.isOver = !may
+        })
+
     const giveUp = (job: OneJob): Effect.Effect<void, Failed, Env> =>
       Effect.gen(function*() {
         const { cause, failures } = job.failed ?? { cause: Cause.empty, failures: [] }
-        for (const [index, { entry, error }] of failures.entries()) {
+        const inHand = new Set(job.entries)
+        const [others, lost] = split(settings.ordering, failures.filter(({ entry }) => inHand.has(entry)))
+        for (const { entry, error, tries: { attempts } } of lost) {
           const { record } = entry
           const name = nameOf(record)
           if (work.onFailure === "stop") {
-            return yield* new Processing.RecordFailed<E>({ ...name, attempts: job.attempts, error })
+            return yield* new Processing.RecordFailed<E>({ ...name, attempts, error })
           }
           const put = work.onFailure
-          const letter = { record, error, cause, attempts: job.attempts }
+          const letter = { record, error, cause, attempts }
           const exit = yield* handling(job, Effect.suspend(() => put(letter)))
           if (Exit.isFailure(exit)) {
             const error = errorOf(exit.cause)
-            // It comes again with those that are not put yet.
-            job.failed = { cause, failures: failures.slice(index) }
             if (yield* isExcused(job, error)) return
             return yield* new Processing.DeadLetterFailed<DE>({ ...name, error })
           }
           if (Option.isNone(exit.value)) return yield* leave(job)
-          yield* toldDeadLetter(job, record, error)
+          yield* toldDeadLetter(record, attempts, error)
           yield* complete(job, [entry])
         }
         if (job.entries.length === 0) return
         // Those behind a failed one have their turn now, as if they had just come.
-        Object.assign(job, untried)
+        Object.assign(job, untried, { failed: { cause, failures: others } })
         MutableList.append(again, job)
       })
 
@@ -318,10 +344,10 @@ export const run = <In, E, R, RR, DE, DR>(
         env.emit(KinesumerEvent.HandlerFailed({ ...nameOf(first.record), attempt: attempts, error }))
       )
 
-    const toldDeadLetter = (job: OneJob, record: KinesumerRecord, error: unknown): Effect.Effect<void> =>
+    const toldDeadLetter = (record: KinesumerRecord, attempts: number, error: unknown): Effect.Effect<void> =>
       Effect.zipRight(
         env.count(Metrics.deadLetters, 1, { stream: record.stream }),
-        env.emit(KinesumerEvent.DeadLettered({ ...nameOf(record), attempts: job.attempts, error }))
+        env.emit(KinesumerEvent.DeadLettered({ ...nameOf(record), attempts, error }))
       )
 
     // --- Taking -----------------------------------------------------------------------------------------------------
@@ -378,13 +404,22 @@ const without = <A>(all: ReadonlyArray<A>, gone: ReadonlyArray<A>): ReadonlyArra
 const ahead = (
   ordering: Processing.Ordering,
   entries: ReadonlyArray<Scheduler.Entry>,
-  failures: ReadonlyArray<Failure<unknown>>
+  failures: ReadonlyArray<{ readonly entry: Scheduler.Entry }>
 ): ReadonlyArray<Scheduler.Entry> => {
   const failed = new Set(failures.map(({ entry }) => entry))
   const broken = new Set<unknown>()
   return entries.filter((entry) => {
     if (failed.has(entry)) broken.add(entry.chain)
     return !failed.has(entry) && (ordering === "none" || !broken.has(entry.chain))
+  })
+}
+
+/** Failures that may be tried again, and those that may not. Of a chain none is given up before one in front of it. */
+const split = <In, E, RR>(ordering: Processing.Ordering, failures: ReadonlyArray<Failure<In, E, RR>>) => {
+  const going = new Set<unknown>()
+  return Array_.partition(failures, ({ entry, tries }) => {
+    if (!tries.isOver) going.add(entry.chain)
+    return tries.isOver && (ordering === "none" || !going.has(entry.chain))
   })
 }
 

@@ -195,4 +195,36 @@ describe("processBatch", () => {
       assert.isTrue((yield* Ref.get(errors)).every((error) => error instanceof Processing.BatchFailed))
       assert.strictEqual((yield* Ref.get(errors)).length, 2)
     }))
+
+  for (const ordering of ["shard", "none"] as const) {
+    it.scoped(`${ordering}: each record has all its tries, whichever of its batch have failed before`, () =>
+      Effect.gen(function*() {
+        const w = yield* oneShard
+        yield* putTo(w, "orders", shardId(0), names("a", 1, 8))
+        const m = yield* member(w)
+        const letters = yield* log
+        const tried = new Set<string>()
+        yield* start(
+          m,
+          (records) => {
+            // The last one fails always, each of the others once.
+            const bad = records.find((record) => !tried.has(dataOf(record)))
+            if (bad !== undefined) tried.add(dataOf(bad))
+            return failing(records, [
+              ...(bad === undefined ? [] : [dataOf(bad)]),
+              ...(ordering === "none" ? ["a8"] : [])
+            ])
+          },
+          {
+            size: 8,
+            ordering,
+            retry: Schedule.recurs(2),
+            onFailure: ({ attempts, record }) => letters.add(`${dataOf(record)} ${attempts}`)
+          }
+        )
+        yield* pass(5)
+        assert.deepStrictEqual(yield* letters.all, ordering === "none" ? ["a8 3"] : [])
+        assert.strictEqual(yield* committed(w), "a8")
+      }))
+  }
 })
