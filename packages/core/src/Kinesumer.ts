@@ -244,7 +244,8 @@ export const layerConfig = (
  * interrupted, and what they had in hand is delivered again.
  *
  * When a shard is handed over, what was taken of it may be finished for at most one `syncInterval`. Then, and at once when
- * its lease is lost, its handlers are interrupted, since another member handles their records.
+ * its lease is lost, its handlers are interrupted, since another member handles their records. Closing the group waits for
+ * no handler: all of them are interrupted at once, and what they had in hand is delivered again.
  *
  * One run at a time, and not beside `records` or `shards`.
  *

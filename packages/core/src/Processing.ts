@@ -179,8 +179,9 @@ export interface HandlingOptions<In, E, RR, DE, DR> {
   readonly concurrency?: number | undefined
   /**
    * Records that were taken from the buffer and are not finished: those in a handler, those that wait for their turn, and
-   * those that wait to be tried again, over all shards; at most 10,000. They come on top of `bufferSize`. While other
-   * shards have records too, no shard takes more than half of what is free. Defaults to 1,000.
+   * those that wait to be tried again, over all shards; at most 10,000. They come on top of `bufferSize`. While this
+   * member has several shards, none of them takes more than half of it, whether the others have records or not, so that
+   * one that is stuck leaves places to those that get records later. Defaults to 1,000.
    */
   readonly maxInFlight?: number | undefined
   /** When a failed attempt is made again. What waits holds no place in `concurrency`. Defaults to never. */
@@ -192,7 +193,9 @@ export interface HandlingOptions<In, E, RR, DE, DR> {
   /**
    * What becomes of a record that failed for the last time. `stop`: the whole fails with `RecordFailed`. An effect takes
    * care of it, for example puts it into another stream: then the record counts as processed, which is told by the event
-   * `DeadLettered` and counted. If that effect fails, the whole fails with `DeadLetterFailed`. Defaults to `stop`.
+   * `DeadLettered` and counted. If that effect fails, the whole fails with `DeadLetterFailed`. `timeout` is not for it, and
+   * while it is not done the records behind it wait: `Effect.timeout` around it makes a failure of one that hangs. Defaults
+   * to `stop`.
    */
   readonly onFailure?: "stop" | ((failed: FailedRecord<E>) => Effect.Effect<unknown, DE, DR>) | undefined
 }
@@ -214,7 +217,10 @@ export interface ProcessOptions<E, RR = never, DE = never, DR = never> extends H
 export interface BatchOptions<E, RR = never, DE = never, DR = never>
   extends HandlingOptions<E, BatchError<E>, RR, DE, DR>
 {
-  /** Records in a batch at most; no more than `maxInFlight`. Defaults to 100. */
+  /**
+   * Records in a batch at most; no more than `maxInFlight`, of which a shard may have half where there are others. Defaults
+   * to 100.
+   */
   readonly size?: number | undefined
   /** How long a record waits for a batch to become full: 1 millisecond or more. Defaults to 100 milliseconds. */
   readonly maxWait?: Duration.DurationInput | undefined

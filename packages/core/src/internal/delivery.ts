@@ -36,13 +36,17 @@ export interface ShardStream {
 /** A run that marks for itself. */
 export interface Taking {
   /** Waits for a slice of a shard that has room for some of it, and takes as much as that. */
-  readonly pull: (roomOf: RoomOf) => Pull<Handed>
+  readonly pull: (places: Places) => Pull<Handed>
   /** There may be room where there was none. */
   readonly again: Effect.Effect<void>
 }
 
-/** How many records of a run may be taken, given the number of runs. */
-export type RoomOf = (run: Run.Run, runs: number) => number
+export interface Places {
+  /** How many records may be taken at all. */
+  readonly free: () => number
+  /** How many of a run, given the number of runs. */
+  readonly roomOf: (run: Run.Run, runs: number) => number
+}
 
 export interface Delivery {
   readonly records: Stream.Stream<KinesumerRecord, ConsumeError>
@@ -87,7 +91,7 @@ export type Pull<A> = Effect.Effect<A, Option.Option<ConsumeError>>
 
 const noRoom: Room = { records: 0, bytes: 0 }
 const allRoom: Room = { records: Infinity, bytes: Infinity }
-const wholeSlices: RoomOf = () => Infinity
+const wholeSlices: Places = { free: () => Infinity, roomOf: () => Infinity }
 
 /** The run under which a record was delivered; `undefined` where it was not. */
 export const runOf = (record: KinesumerRecord): Run.Run | undefined =>
@@ -134,11 +138,12 @@ export const make = (options: {
         return Option.some(slice.value.open())
       })
 
-    const takeNext = (roomOf: RoomOf): Effect.Effect<Handed | undefined> =>
+    const takeNext = (places: Places): Effect.Effect<Handed | undefined> =>
       Effect.gen(function*() {
+        if (places.free() <= 0) return undefined
         const { size } = yield* options.runs
         for (const run of ready) {
-          const most = roomOf(run, size)
+          const most = places.roomOf(run, size)
           if (most <= 0) continue
           ready.delete(run)
           const handed = yield* takeFrom(run, most)
@@ -373,8 +378,8 @@ export const make = (options: {
       records,
       shards,
       taking: Effect.as(begin({ _tag: "Records", name: "process" }), {
-        pull: (roomOf) =>
-          pull(wake, takeNext(roomOf)),
+        pull: (places) =>
+          pull(wake, takeNext(places)),
         again: Effect.asVoid(wake.open)
       }),
       mayHandle,

@@ -364,7 +364,7 @@ export const run = <In, E, R, RR, DE, DR>(
 
     /** Fails with what ends the group; `none` when it is closed. */
     const feed: Effect.Effect<never, Option.Option<ConsumeError>, Env> = Effect.forever(
-      Effect.flatMap(taking.pull(scheduler.roomOf), admit)
+      Effect.flatMap(taking.pull(scheduler), admit)
     )
 
     /** What is in a handler may come to its end while the lease is held. */

@@ -64,6 +64,8 @@ export interface Scheduler {
   readonly finish: (line: Line, entries: ReadonlyArray<Entry>) => void
   /** What waits leaves, and nothing more comes. */
   readonly close: (line: Line) => void
+  /** How many more records may come in. */
+  readonly free: () => number
   /** How many more records of a run may come in, when so many runs share the places. */
   readonly roomOf: (run: Run, runs: number) => number
   readonly inFlight: () => number
@@ -165,6 +167,8 @@ export const make = ({ maxInFlight, ordering, size }: {
     }
   }
 
+  const free = (): number => maxInFlight - inFlight
+
   return {
     admit: (run, records) => {
       const line = lines.get(run) ?? open(run)
@@ -210,10 +214,8 @@ export const make = ({ maxInFlight, ordering, size }: {
       line.chains.clear()
       lines.delete(line.run)
     },
-    roomOf: (run, runs) => {
-      const free = maxInFlight - inFlight
-      return runs <= 1 ? free : Math.ceil((free - (lines.get(run)?.inFlight ?? 0)) / 2)
-    },
+    free,
+    roomOf: (run, runs) => runs <= 1 ? free() : Math.ceil((free() - (lines.get(run)?.inFlight ?? 0)) / 2),
     inFlight: () => inFlight
   }
 }

@@ -143,6 +143,7 @@ describe("scheduler", () => {
           waiting + out.reduce((sum, { entries }) => sum + entries.length, 0)
         )
         assert.isAtMost(scheduler.inFlight(), maxInFlight)
+        assert.strictEqual(scheduler.free(), maxInFlight - scheduler.inFlight())
         // A place is left for each shard that has none, while there is one at all.
         if (scheduler.inFlight() < maxInFlight) {
           for (const run of runs) {
