@@ -2,8 +2,9 @@
  * A Kinesis in memory that answers at once. Each shard gets records at a steady rate, or none: what is measured is the
  * member that reads it.
  */
-import { KinesisClient, type Position, type Shard } from "@kinesumer/core"
-import { Clock, DateTime, Effect, Option, Stream } from "effect"
+import type { KinesisClient, Position } from "@kinesumer/core"
+import { Clock, Effect, Option } from "effect"
+import * as PollingKinesis from "./pollingKinesis.js"
 
 export const stream = "bench"
 
@@ -15,18 +16,6 @@ export interface Options {
   readonly onGetRecords?: (() => void) | undefined
 }
 
-const lastHashKey = (1n << 128n) - 1n
-
-const shardOf = (index: number, count: number): Shard.Shard => ({
-  shardId: `shardId-${`${index}`.padStart(12, "0")}`,
-  parents: [],
-  hashKeyRange: {
-    start: `${lastHashKey * BigInt(index) / BigInt(count)}`,
-    end: `${lastHashKey * BigInt(index + 1) / BigInt(count)}`
-  },
-  closed: false
-})
-
 /** As long as those of Kinesis, and in order. */
 const sequenceNumber = (index: number) => `49680778593833408366556738991946064446641854${`${index}`.padStart(12, "0")}`
 
@@ -37,8 +26,6 @@ export const make = (
 ): Effect.Effect<typeof KinesisClient.KinesisClient.Service> =>
   Effect.gen(function*() {
     const began = yield* Clock.currentTimeMillis
-    const createdAt = DateTime.unsafeMake(0)
-    const list = Array.from({ length: shards }, (_, index) => shardOf(index, shards))
     /** How many records of a shard have arrived by then. */
     const arrivedBy = (millis: number) => Math.max(0, Math.floor((millis - began) * recordsPerSecond / 1_000))
     const recordOf = (index: number): KinesisClient.RawRecord => ({
@@ -57,18 +44,9 @@ export const make = (
           return 0
       }
     }
-    const none = Effect.dieMessage("nobody asks for consumers")
-    return KinesisClient.KinesisClient.of({
-      region: Effect.succeed("us-east-1"),
-      describeStream: () =>
-        Effect.map(DateTime.now, (answeredAt) => ({
-          name: stream,
-          arn: `arn:aws:kinesis:us-east-1:000000000000:stream/${stream}`,
-          status: "ACTIVE",
-          createdAt,
-          answeredAt
-        })),
-      listShards: () => Effect.succeed({ shards: list, nextToken: Option.none() }),
+    return PollingKinesis.make({
+      stream,
+      shards,
       getShardIterator: (_stream, _shardId, position) => Effect.sync(() => `${iteratorAt(position)}`),
       getRecords: (_stream, _shardId, { iterator, limit }) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
@@ -82,11 +60,6 @@ export const make = (
             millisBehindLatest: Option.some(to < arrived ? 1 : 0),
             childShards: []
           }
-        }),
-      registerConsumer: () => none,
-      describeConsumer: () => none,
-      listConsumers: () => none,
-      deregisterConsumer: () => none,
-      subscribeToShard: () => Stream.die("nobody subscribes")
+        })
     })
   })

@@ -1,22 +1,11 @@
 /** A Kinesis that answers at once, with records that were made before: all that is measured comes after it. */
-import { KinesisClient, type Shard } from "@kinesumer/core"
-import { DateTime, Effect, Option, Stream } from "effect"
+import type { KinesisClient } from "@kinesumer/core"
+import { Effect, Option } from "effect"
+import * as PollingKinesis from "../pollingKinesis.js"
 
 export const stream = "pipeline"
 
 export const pageSize = 10_000
-
-const lastHashKey = (1n << 128n) - 1n
-
-const shardOf = (index: number, count: number): Shard.Shard => ({
-  shardId: `shardId-${`${index}`.padStart(12, "0")}`,
-  parents: [],
-  hashKeyRange: {
-    start: `${lastHashKey * BigInt(index) / BigInt(count)}`,
-    end: `${lastHashKey * BigInt(index + 1) / BigInt(count)}`
-  },
-  closed: false
-})
 
 /** A page, which all shards share: sequence numbers order the records of one. */
 const page = (length: number): ReadonlyArray<KinesisClient.RawRecord> => {
@@ -34,20 +23,9 @@ const page = (length: number): ReadonlyArray<KinesisClient.RawRecord> => {
 /** Each of the shards has `records` records. */
 export const make = (shards: number, records: number): typeof KinesisClient.KinesisClient.Service => {
   const all = page(records)
-  const list = Array.from({ length: shards }, (_, index) => shardOf(index, shards))
-  const at = DateTime.unsafeMake(0)
-  const none = Effect.dieMessage("nobody asks for consumers")
-  return KinesisClient.KinesisClient.of({
-    region: Effect.succeed("us-east-1"),
-    describeStream: () =>
-      Effect.succeed({
-        name: stream,
-        arn: `arn:aws:kinesis:us-east-1:000000000000:stream/${stream}`,
-        status: "ACTIVE",
-        createdAt: at,
-        answeredAt: at
-      }),
-    listShards: () => Effect.succeed({ shards: list, nextToken: Option.none() }),
+  return PollingKinesis.make({
+    stream,
+    shards,
     getShardIterator: () => Effect.succeed("0"),
     // An answer does not come in the same moment, or one shard would never let the others have their turn.
     getRecords: (_stream, _shardId, { iterator, limit }) =>
@@ -63,11 +41,6 @@ export const make = (shards: number, records: number): typeof KinesisClient.Kine
             childShards: []
           }
         })
-      ),
-    registerConsumer: () => none,
-    describeConsumer: () => none,
-    listConsumers: () => none,
-    deregisterConsumer: () => none,
-    subscribeToShard: () => Stream.die("nobody subscribes")
+      )
   })
 }

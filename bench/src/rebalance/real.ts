@@ -20,7 +20,7 @@ export const make = (
 ): Effect.Effect<Group, BenchFailed, CommandExecutor.CommandExecutor | Scope.Scope> =>
   Effect.gen(function*() {
     const kinesis = yield* ChildServer.start("rebalance/kinesisServer.js", { SHARDS: `${shards}` })
-    const dynamo = yield* ChildServer.start("rebalance/dynamoServer.js")
+    const dynamo = yield* ChildServer.start("dynamoServer.js")
     const store = yield* DynamoStateStore.make({
       ...Services.at(dynamo),
       tableName: Services.table,

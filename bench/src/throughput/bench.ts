@@ -27,7 +27,7 @@ export const throughput: Bench = {
     Effect.gen(function*() {
       yield* Peers.install
       const kinesis = yield* ChildServer.start("throughput/kinesisServer.js")
-      const dynamo = yield* ChildServer.start("throughput/dynamoServer.js")
+      const dynamo = yield* ChildServer.start("dynamoServer.js")
       const start = (program: string, environment: Readonly<Record<string, string>> = {}) =>
         ChildServer.start(`throughput/${program}.js`, {
           KINESIS_PORT: `${kinesis}`,

@@ -43,10 +43,9 @@ export const make = (chosen: NonNullable<KinesisClientOptions["protocol"]>): Eff
       ask: ({ cbor, json }) =>
         Effect.suspend(() => {
           if (form === "json") return json
-          const asked = Effect.tap(cbor(onCbor), () => Effect.sync(onCbor))
-          if (form === "cbor") return asked
+          if (form === "cbor") return cbor(onCbor)
           return Effect.catchIf(
-            asked,
+            Effect.tap(cbor(onCbor), () => Effect.sync(onCbor)),
             (error) => form !== "cbor" && KinesisErrors.isNotUnderstood(error),
             (refusal) =>
               json.pipe(

@@ -2,10 +2,29 @@
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError } from "@kinesumer/core"
 import { Chunk, Effect, Exit, Fiber, Option, Ref, Schedule, Stream } from "effect"
-import { datas, member, names, pass, putTo, row, shardId, until, world } from "./support.js"
+import { datas, member, names, pass, putTo, row, shardId, type TestMember, until, world } from "./support.js"
 
 /** Records of 10,000 bytes, with their key. */
 const large = (count: number): ReadonlyArray<string> => Array.from({ length: count }, () => "x".repeat(9_997))
+
+/** Consumes each shard by itself, of which some are stuck, and counts the records of the others. */
+const readAllBut = (
+  { service }: TestMember,
+  isStuck: (shard: { readonly stream: string; readonly shardId: string }) => boolean
+) =>
+  Effect.gen(function*() {
+    const seen = yield* Ref.make(0)
+    yield* Effect.fork(Stream.runDrain(Stream.flatMap(
+      service.shards,
+      (shard) =>
+        Stream.mapEffect(
+          shard.records,
+          () => isStuck(shard) ? Effect.never : Ref.update(seen, (count) => count + 1)
+        ),
+      { concurrency: "unbounded" }
+    )))
+    return seen
+  })
 
 describe("pause and resume", () => {
   it.scoped("a paused stream is not delivered, keeps its leases, and goes on where it was", () =>
@@ -83,16 +102,7 @@ describe("shards", () => {
       yield* w.kinesis.createStream({ name: "orders", shards: 2 })
       for (const index of [0, 1]) yield* putTo(w, "orders", shardId(index), large(200))
       const m = yield* member(w, { bufferBytes: 100_000, polling: { limit: 100 } })
-      const seen = yield* Ref.make(0)
-      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
-        m.service.shards,
-        (shard) =>
-          Stream.mapEffect(
-            shard.records,
-            () => shard.shardId === shardId(0) ? Effect.never : Ref.update(seen, (count) => count + 1)
-          ),
-        { concurrency: "unbounded" }
-      )))
+      const seen = yield* readAllBut(m, (shard) => shard.shardId === shardId(0))
       yield* until(Effect.map(Ref.get(seen), (count) => count === 200))
       assert.isAtMost((yield* m.service.health).bufferedBytes, 50_100)
     }))
@@ -102,16 +112,7 @@ describe("shards", () => {
       const w = yield* world()
       yield* w.kinesis.createStream({ name: "orders", shards: 2 })
       const m = yield* member(w, { bufferBytes: 100_000 })
-      const seen = yield* Ref.make(0)
-      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
-        m.service.shards,
-        (shard) =>
-          Stream.mapEffect(
-            shard.records,
-            () => shard.shardId === shardId(0) ? Effect.never : Ref.update(seen, (count) => count + 1)
-          ),
-        { concurrency: "unbounded" }
-      )))
+      const seen = yield* readAllBut(m, (shard) => shard.shardId === shardId(0))
       yield* pass(5)
       yield* putTo(w, "orders", shardId(0), large(100))
       yield* pass(5)
@@ -128,16 +129,7 @@ describe("shards", () => {
         yield* putTo(w, name, shardId(0), large(30))
       }
       const m = yield* member(w, { bufferBytes: 100_000, polling: { limit: 10 } })
-      const seen = yield* Ref.make(0)
-      yield* Effect.fork(Stream.runDrain(Stream.flatMap(
-        m.service.shards,
-        (shard) =>
-          Stream.mapEffect(
-            shard.records,
-            () => shard.stream === "orders" ? Effect.never : Ref.update(seen, (count) => count + 1)
-          ),
-        { concurrency: "unbounded" }
-      )))
+      const seen = yield* readAllBut(m, (shard) => shard.stream === "orders")
       yield* until(Effect.map(m.service.health, ({ bufferedBytes }) => bufferedBytes >= 100_000))
       yield* m.service.refresh(["orders", "payments"])
       yield* until(Effect.map(Ref.get(seen), (count) => count === 30))

@@ -1,6 +1,6 @@
 /** A local DynamoDB. */
 import { LocalServers } from "@kinesumer/test-kit"
 import { Effect } from "effect"
-import { main } from "../childServer.js"
+import { main } from "./childServer.js"
 
 main(Effect.map(LocalServers.dynalite(), ({ port }) => port))
