@@ -12,7 +12,7 @@ import * as KinesumerEvent from "../KinesumerEvent.js"
 import * as Metrics from "../KinesumerMetrics.js"
 import type { Committer } from "./committer.js"
 import type { Delivery } from "./delivery.js"
-import type { Environment } from "./environment.js"
+import { type Environment, inTime } from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
 import * as Lane from "./lane.js"
 import * as Run from "./run.js"
@@ -97,7 +97,7 @@ export const make = (options: {
    * lease that is on its way back must not be taken for one that is held.
    */
   const release = (run: Run.Run): Effect.Effect<void> =>
-    env.store.releaseLeases(env.config.app, env.self, [Run.leaseOf(run)]).pipe(
+    inTime(env, "releaseLeases", env.store.releaseLeases(env.config.app, env.self, [Run.leaseOf(run)])).pipe(
       Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
       Effect.retry(Schedule.spaced(env.config.syncInterval)),
       Effect.orDie

@@ -9,6 +9,7 @@ import { KinesisError } from "../KinesisError.js"
 import type { KinesumerConfig } from "../KinesumerConfig.js"
 import type { KinesumerEvent } from "../KinesumerEvent.js"
 import type * as StateStore from "../StateStore.js"
+import { StateStoreError } from "../StateStoreError.js"
 import { onFreshTurn } from "./freshTurn.js"
 
 export interface Environment {
@@ -95,6 +96,22 @@ export const withTimeouts = (kinesis: Environment["kinesis"], timeout: Duration.
     deregisterConsumer: (arn, name) => timed("deregisterConsumer", arn, kinesis.deregisterConsumer(arn, name))
   }
 }
+
+/** A step of the group in the state store: a call that is never answered must not be the last one. */
+export const inTime = <A, E, R>(
+  env: Pick<Environment, "timeouts">,
+  operation: string,
+  step: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | StateStoreError, R> =>
+  onFreshTurn(Effect.timeoutFail(step, {
+    duration: env.timeouts.sync,
+    onTimeout: () =>
+      new StateStoreError({
+        reason: "Timeout",
+        operation,
+        detail: `not done within ${Duration.format(Duration.millis(env.timeouts.sync))} (four times livenessTimeout)`
+      })
+  }))
 
 /**
  * Metrics that are tagged once and kept: the registry finds one at once whose labels are the very same array, and some of

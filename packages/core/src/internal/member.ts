@@ -107,7 +107,7 @@ const retryStart = <A, E extends KinesisError | StateStoreError | InvalidConfig,
   attempt = 1
 ): Effect.Effect<A, E | StateStoreError, R> =>
   Effect.catchAll(
-    onFreshTurn(Effect.timeoutFail(effect, { duration: env.timeouts.sync, onTimeout: () => startTimeout(env) })),
+    Environment.inTime(env, "start", effect),
     (error) =>
       error._tag === "InvalidConfig" || !error.retryable || attempt >= startTries
         ? Effect.fail(error)
@@ -196,7 +196,7 @@ export const make = (
     /** The others learn of the end by the list's version, so it is written however long that takes. */
     const retryNoting = (run: Run.Run): Effect.Effect<void> => {
       const name = `end of ${run.key}`
-      const written = noteEnd(run).pipe(
+      const written = Environment.inTime(env, "noteEnd", noteEnd(run)).pipe(
         Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error }))),
         Effect.retry(Schedule.spaced(config.syncInterval))
       )
@@ -285,10 +285,7 @@ export const make = (
     const syncing = yield* Effect.makeSemaphore(1)
     const sync = (newStreams: Option.Option<ReadonlyArray<Streams.StreamState>>) =>
       syncing.withPermits(1)(
-        onFreshTurn(Effect.timeoutFail(Sync.round(syncContext, newStreams), {
-          duration: env.timeouts.sync,
-          onTimeout: () => syncTimeout(env)
-        }))
+        Environment.inTime(env, "sync", Sync.round(syncContext, newStreams))
       ).pipe(
         Effect.tapError((error) => env.emit(KinesumerEvent.SyncFailed({ error })))
       )
@@ -501,22 +498,6 @@ const withoutLoop = (loop: string) => <A>(loops: ReadonlyMap<string, A>): Readon
 const needsPerson = (error: StateStoreError): boolean =>
   error.reason === "AccessDenied" || error.reason === "TableMissing" || error.reason === "TableInvalid" ||
   error.reason === "Locked"
-
-const syncTimeout = (env: Environment.Environment) =>
-  new StateStoreError({
-    reason: "Timeout",
-    operation: "sync",
-    detail: `a sync was not done within ${
-      Duration.format(Duration.millis(env.timeouts.sync))
-    }; the next one begins anew`
-  })
-
-const startTimeout = (env: Environment.Environment) =>
-  new StateStoreError({
-    reason: "Timeout",
-    operation: "start",
-    detail: `a step of starting was not done within ${Duration.format(Duration.millis(env.timeouts.sync))}`
-  })
 
 const heartbeatTimeout = (env: Environment.Environment) =>
   new StateStoreError({

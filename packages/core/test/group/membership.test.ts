@@ -213,3 +213,44 @@ describe("an answer that was lost", () => {
       assert.deepStrictEqual(yield* shardsOf(a), ids(1, 2))
     }))
 })
+
+describe("a call to the store that is never answered", () => {
+  it.scoped("to give a lease back: it is asked again, and the next owner reads on", () =>
+    Effect.gen(function*() {
+      for (const hang of [Faults.hang, Faults.hangAfter]) {
+        const w = yield* faultyWorld(2)
+        const a = yield* faulty(w, "a")
+        yield* w.faults.add({ on: "releaseLeases", member: "a", nth: 1 }, hang)
+        const b = yield* faulty(w, "b")
+        yield* b.consume()
+        yield* until(Effect.map(b.service.assignment, (shards) => shards.length === 1), 40)
+        for (const index of [0, 1]) yield* putTo(w, "orders", shardId(index), names(`${index}-`, 1, 2))
+        yield* until(Effect.map(b.delivered, (all) => all.length === 2), 5)
+        assert.strictEqual((yield* shardsOf(a)).length, 1)
+        yield* b.close
+        yield* a.close
+      }
+    }))
+
+  it.scoped("to tell of a shard's end: it is told again, and both members read a child", () =>
+    Effect.gen(function*() {
+      const w = yield* faultyWorld()
+      const a = yield* faulty(w, "a")
+      yield* a.consume()
+      yield* pass(2)
+      const b = yield* faulty(w, "b")
+      yield* b.consume()
+      yield* pass(2)
+      yield* w.faults.add({ on: "updateShards", nth: 1 }, Faults.hang)
+      yield* w.kinesis.split("orders", shardId(0))
+      for (const index of [1, 2]) yield* putTo(w, "orders", shardId(index), names(`${index}-`, 1, 2))
+      // A refresh finds the children meanwhile, but not that this shard has ended.
+      yield* until(Effect.map(eventsOf(a, "SyncFailed"), (all) => all.length === 1), 30)
+      assert.deepStrictEqual((yield* eventsOf(a, "SyncFailed")).map(({ error }) => error.message), [
+        "noteEnd: Timeout: not done within 24s (four times livenessTimeout)"
+      ])
+      yield* until(Effect.zipWith(a.delivered, b.delivered, (ofA, ofB) => ofA.length + ofB.length === 4), 5)
+      assert.strictEqual((yield* shardsOf(a)).length, 1)
+      assert.strictEqual((yield* shardsOf(b)).length, 1)
+    }))
+})
