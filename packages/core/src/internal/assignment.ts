@@ -40,14 +40,12 @@ export const make = (options: {
   readonly leaving: Ref.Ref<Runs>
   readonly delivery: Delivery
   readonly commit: Committer["commit"]
-  readonly read: (run: Run.Run) => Effect.Effect<never>
+  /** Begins to read, in the scope of the run. */
+  readonly read: (run: Run.Run) => Effect.Effect<void>
   /** A hand-over is through: what depends on it can be looked at again. */
   readonly handedOver: Effect.Effect<void>
 }): Assignment => {
   const { delivery, env, leaving, scope, state } = options
-
-  const start = (run: Run.Run): Effect.Effect<void> =>
-    Effect.asVoid(options.read(run).pipe(Effect.forkIn(run.scope), Effect.interruptible))
 
   const stopReader = (run: Run.Run): Effect.Effect<void> => Scope.close(run.scope, Exit.void)
 
@@ -115,7 +113,7 @@ export const make = (options: {
           yield* delivery.stopped(run)
           yield* handOver(run).pipe(Effect.forkIn(scope), Effect.interruptible)
         }
-        yield* Effect.forEach(started, start, { discard: true })
+        yield* Effect.forEach(started, options.read, { discard: true })
         yield* delivery.started
         yield* gauge
       }).pipe(Effect.uninterruptible),

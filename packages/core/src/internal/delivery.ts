@@ -269,7 +269,9 @@ export const make = (options: {
         Effect.gen(function*() {
           const previous = yield* Ref.getAndSet(inHand, Option.none())
           if (isAuto && Option.isSome(previous)) {
-            yield* markInterval(previous.value.run, previous.value)
+            // Not the slice itself: whatever outlives the mark would keep its records until the old objects are looked through.
+            const { from, run, to } = previous.value
+            yield* markInterval(run, { from, to })
           }
           const handed = yield* look
           yield* Ref.set(inHand, Option.some(handed))
@@ -407,11 +409,10 @@ export const make = (options: {
           return Effect.zipRight(wake.open, run.arrival.open)
         }),
       demand: (run) =>
-        Effect.gen(function*() {
-          if ((yield* Ref.get(paused)).has(run.stream.key)) return noRoom
-          const current = yield* Ref.get(view)
-          if (current._tag !== "Shards") return allRoom
-          return current.consumed.has(run) ? yield* share : noRoom
+        Effect.flatMap(Effect.zip(Ref.get(paused), Ref.get(view)), ([paused, current]) => {
+          if (paused.has(run.stream.key)) return Effect.succeed(noRoom)
+          if (current._tag !== "Shards") return Effect.succeed(allRoom)
+          return current.consumed.has(run) ? share : Effect.succeed(noRoom)
         }),
       started: Effect.gen(function*() {
         if ((yield* Ref.get(view))._tag === "Shards") yield* shareOut(identity)

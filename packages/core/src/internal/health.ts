@@ -85,14 +85,14 @@ export const make = (member: Member): Effect.Effect<Health> =>
 const shardHealth = (run: Run): Effect.Effect<ShardHealth> =>
   Effect.gen(function*() {
     const lane = yield* Ref.get(run.lane)
-    const trouble = yield* Ref.get(run.trouble)
+    const { answeredAt, lag, trouble } = yield* Ref.get(run.reading)
     const now = yield* Monotonic.now
     return {
       stream: run.stream.label,
       shardId: run.shard.shardId,
       epoch: run.epoch,
-      lagMillis: Option.isSome(trouble) ? Option.none() : yield* Ref.get(run.lag),
-      millisSinceAnswer: Option.map(yield* Ref.get(run.answeredAt), (at) => now - at),
+      lagMillis: Option.isSome(trouble) ? Option.none() : lag,
+      millisSinceAnswer: Option.map(answeredAt, (at) => now - at),
       trouble,
       committed: lane.committed,
       processed: lane.processed,

@@ -39,6 +39,7 @@ import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import * as Committer from "./committer.js"
 import * as Consumers from "./consumers.js"
+import * as Deadlines from "./deadlines.js"
 import * as Delivery from "./delivery.js"
 import * as Environment from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
@@ -243,6 +244,13 @@ export const make = (
     })
     const refresher = yield* Refresher.make({ env, membership, seen, changed: Effect.asVoid(syncSoon.open) })
 
+    const read = (run: Run.Run, reading: Effect.Effect<never>): Effect.Effect<void> =>
+      supervised(readerOf(run), reading).pipe(
+        Effect.ensuring(recovered(readerOf(run))),
+        Effect.forkIn(run.scope),
+        Effect.interruptible,
+        Effect.asVoid
+      )
     const readerContext: ReaderContext = {
       env,
       budget,
@@ -252,6 +260,8 @@ export const make = (
       refreshShards: refresher.refresh,
       consumers,
       pace: yield* Pace.make,
+      deadlines: yield* Deadlines.make(config.polling.timeout, work),
+      readOn: read,
       running: Effect.map(Ref.get(state), ({ size }) => size),
       answered: (run) => recovered(readerOf(run)),
       ended: (run) =>
@@ -268,8 +278,7 @@ export const make = (
       leaving,
       delivery,
       commit: committer.commit,
-      read: (run) =>
-        supervised(readerOf(run), Reader.run(readerContext, run)).pipe(Effect.ensuring(recovered(readerOf(run)))),
+      read: (run) => read(run, Reader.run(readerContext, run)),
       handedOver: lookSoon
     })
 

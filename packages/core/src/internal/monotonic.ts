@@ -1,10 +1,8 @@
 /** Milliseconds of a clock that never jumps, for intervals only: its origin means nothing. */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 
 const nanosPerMilli = 1_000_000n
 
-export const now: Effect.Effect<number> = Effect.map(
-  Clock.currentTimeNanos,
-  (nanos) => Number(nanos / nanosPerMilli)
+export const now: Effect.Effect<number> = Effect.clockWith((clock) =>
+  Effect.succeed(Number(clock.unsafeCurrentTimeNanos() / nanosPerMilli))
 )

@@ -4,8 +4,12 @@
  * Interruption can come at any point: what was reserved is given back, a page that was not pushed is read again from
  * the cursor by whoever comes next.
  */
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type { GetRecordsResult } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
@@ -46,28 +50,28 @@ interface Progress extends Steps.Progress {
 export const run = (context: Steps.ReaderContext, shard: Run.Run): Effect.Effect<never> => {
   const { env } = context
   const { limit } = env.config.polling
-  const start: Progress = { ...Steps.start, iterator: Option.none(), wanted: limit, expansion: 1, recordBytes: 0 }
-  const loop = (progress: Progress): Effect.Effect<never> => Effect.flatMap(round(context, shard, progress), loop)
-  return loop(start)
+  return loop(context, shard, { ...Steps.start, iterator: Option.none(), wanted: limit, expansion: 1, recordBytes: 0 })
 }
 
-const round = (context: Steps.ReaderContext, run: Run.Run, before: Progress): Effect.Effect<Progress> =>
-  Effect.gen(function*() {
-    const { lane, room } = yield* Steps.awaitRoom(context, run, context.env.config.polling.limit)
-    const progress: Progress = {
-      ...before,
-      iterator: Option.filter(before.iterator, ({ at }) => Position.compare(at, lane.read) === 0)
-    }
-    const wait = progress.notBefore - (yield* Monotonic.now)
-    if (wait > 0) {
-      yield* Effect.sleep(wait)
-      return progress
-    }
-    return yield* Option.match(progress.iterator, {
-      onNone: () => openIterator(context, run, lane, progress),
-      onSome: ({ token }) => poll(context, run, lane, progress, room, token)
-    })
+const loop = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): Effect.Effect<never> =>
+  Effect.flatMap(round(context, run, progress), (next) => loop(context, run, next))
+
+const round = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): Effect.Effect<Progress> =>
+  Effect.flatMap(Monotonic.now, (now) => {
+    const wait = progress.notBefore - now
+    return wait > 0 ? Effect.as(Effect.sleep(wait), progress) : ask(context, run, progress)
   })
+
+const ask = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): Effect.Effect<Progress> =>
+  Effect.flatMap(
+    Steps.awaitRoom(context, run, context.env.config.polling.limit),
+    ({ lane, room }) => {
+      const iterator = Option.filter(progress.iterator, ({ at }) => Position.compare(at, lane.read) === 0)
+      return Option.isSome(iterator)
+        ? poll(context, run, lane, progress, room, iterator.value.token)
+        : openIterator(context, run, lane, { ...progress, iterator })
+    }
+  )
 
 /** The size of a page is known when it is there; that of its records is taken to be as it was. */
 const within = (room: Room, { expansion, recordBytes, wanted }: Progress): number =>
@@ -119,38 +123,42 @@ const poll = (
       const reserved = yield* budget.reserve(within(room, progress))
       const limit = Math.max(1, Math.min(progress.wanted, Math.floor(reserved / progress.expansion)))
       const askedAt = yield* Monotonic.now
-      const answer = yield* env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit })
-        .pipe(
-          withTimeout(env, run, "getRecords"),
-          restore,
-          Effect.onExit((exit) => exit._tag === "Failure" ? budget.settle(reserved, 0, 0) : Effect.void),
-          Effect.either
-        )
-      if (answer._tag === "Left") return yield* restore(failed(context, run, lane, progress, answer.left))
+      const deadline = yield* context.deadlines.add(askedAt, (fiber) => late(context, run, progress, fiber))
+      const exit = yield* Effect.exit(
+        restore(env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit }))
+      )
+      yield* context.deadlines.remove(deadline)
+      if (Exit.isFailure(exit)) {
+        yield* budget.settle(reserved, 0, 0)
+        const error = Cause.failureOrCause(exit.cause)
+        if (Either.isRight(error)) return yield* Effect.failCause(error.right)
+        return yield* restore(failed(context, run, lane, progress, error.left))
+      }
+      const answer = exit.value
       const { content, isTaken, page } = yield* take(
         context,
         run,
         lane,
         { records: reserved, bytes: room.bytes },
-        answer.right
+        answer
       )
-      const next = paced(context, progress, answer.right, content, askedAt)
-      yield* Steps.answered(context, run, answer.right.millisBehindLatest)
+      const next = paced(context, progress, answer, content, askedAt)
+      yield* Steps.answered(context, run, answer.millisBehindLatest)
       // The next iterator is behind what was refused: the same page is asked for again.
       if (!isTaken) return next
       const to = yield* restore(
-        Steps.put(context, run, page.to, content, page.records, answer.right, env.config.polling.limit)
+        Steps.put(context, run, page.to, content, page.records, answer, env.config.polling.limit)
       )
       if (Option.isNone(to)) return next
-      if (Option.isSome(answer.right.nextIterator)) {
+      if (Option.isSome(answer.nextIterator)) {
         return {
           ...next,
-          iterator: Option.some({ token: answer.right.nextIterator.value, at: to.value }),
+          iterator: Option.some({ token: answer.nextIterator.value, at: to.value }),
           isEndSeen: false
         }
       }
       const last: Progress = { ...next, iterator: Option.none(), failures: progress.failures }
-      return yield* restore(Steps.atEnd(context, run, lane, last, answer.right.childShards))
+      return yield* restore(Steps.atEnd(context, run, lane, last, answer.childShards))
     })
   )
 
@@ -174,9 +182,9 @@ const take = (
       const most = { records: bufferSize, bytes: Math.min(bufferBytes, room.bytes) }
       return { content, page: Page.make(run, lane.read, content.records, room, answer, most) }
     }).pipe(
-      Effect.onError(() => budget.settle(room.records, 0, 0))
+      Effect.tapErrorCause(() => budget.settle(room.records, 0, 0))
     )
-    const isTaken = yield* Steps.push(run, lane.generation, page.slices)
+    const isTaken = page.records === 0 || (yield* Steps.push(run, lane.generation, page.slices))
     yield* isTaken
       ? budget.settle(room.records, page.records, page.bytes)
       : budget.settle(room.records, 0, 0)
@@ -233,17 +241,34 @@ const failed = (
   }
 }
 
+/** Ends the fiber that waits for an answer, whatever it has got to, and another one reads on. */
+const late = (
+  context: Steps.ReaderContext,
+  run: Run.Run,
+  progress: Progress,
+  reading: Fiber.Fiber<unknown, unknown>
+): Effect.Effect<void> =>
+  context.readOn(
+    run,
+    Steps.retry(context, run, progress, timedOut(context.env, run, "getRecords")).pipe(
+      Effect.zipLeft(Fiber.interrupt(reading)),
+      Effect.flatMap((next) => loop(context, run, next))
+    )
+  )
+
 const withTimeout =
   (env: Environment, run: Run.Run, operation: string) =>
   <A>(call: Effect.Effect<A, KinesisError>): Effect.Effect<A, KinesisError> =>
     onFreshTurn(Effect.timeoutFail(call, {
       duration: env.config.polling.timeout,
-      onTimeout: () =>
-        new KinesisError({
-          reason: "Timeout",
-          operation,
-          stream: run.stream.label,
-          shardId: run.shard.shardId,
-          detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
-        })
+      onTimeout: () => timedOut(env, run, operation)
     }))
+
+const timedOut = (env: Environment, run: Run.Run, operation: string): KinesisError =>
+  new KinesisError({
+    reason: "Timeout",
+    operation,
+    stream: run.stream.label,
+    shardId: run.shard.shardId,
+    detail: `no answer within ${Duration.format(env.config.polling.timeout)} (polling.timeout)`
+  })

@@ -17,6 +17,7 @@ import * as Backoff from "./backoff.js"
 import * as Budget from "./budget.js"
 import type { Consumers } from "./consumers.js"
 import type { Content } from "./content.js"
+import type { Deadlines } from "./deadlines.js"
 import type { Environment } from "./environment.js"
 import * as Lane from "./lane.js"
 import * as Lineage from "./lineage.js"
@@ -43,6 +44,10 @@ export interface ReaderContext {
   readonly answered: (run: Run.Run) => Effect.Effect<void>
   /** The shard is read to its end. */
   readonly ended: (run: Run.Run) => Effect.Effect<void>
+  /** Of calls that are made again and again. */
+  readonly deadlines: Deadlines
+  /** Has a fiber of its own read the shard on. */
+  readonly readOn: (run: Run.Run, reading: Effect.Effect<never>) => Effect.Effect<void>
   readonly consumers: Consumers
   /** Of subscriptions. */
   readonly pace: Pace
@@ -97,7 +102,7 @@ export const retry = <P extends Progress>(
   Effect.gen(function*() {
     const attempt = progress.failures + 1
     const delay = yield* Backoff.delay(attempt, boundsOf(error))
-    yield* Ref.set(run.trouble, Option.some(error))
+    yield* Ref.update(run.reading, (reading) => ({ ...reading, trouble: Option.some(error) }))
     yield* env.count(Metrics.retries, 1, { operation: error.operation, reason: error.reason })
     yield* env.emit(KinesumerEvent.Retrying({ ...Run.nameOf(run), operation: error.operation, attempt, delay, error }))
     return { ...progress, failures: attempt, notBefore: (yield* Monotonic.now) + Duration.toMillis(delay) }
@@ -249,28 +254,30 @@ const finish = <P extends Progress>(
 export const answered = (
   context: ReaderContext,
   run: Run.Run,
-  millisBehindLatest: Option.Option<number>
+  lag: Option.Option<number>
 ): Effect.Effect<void> =>
-  Effect.gen(function*() {
-    yield* Ref.set(run.trouble, Option.none())
-    yield* Ref.set(run.lag, millisBehindLatest)
-    yield* Ref.set(run.answeredAt, Option.some(yield* Monotonic.now))
-    yield* context.answered(run)
-  })
+  Effect.flatMap(Monotonic.now, (now) =>
+    Effect.zipRight(
+      Ref.set(run.reading, { lag, answeredAt: Option.some(now), trouble: Option.none() }),
+      context.answered(run)
+    ))
 
 /** Tells what of an answer is not delivered. */
 export const tellDropped = (
   { env }: ReaderContext,
   run: Run.Run,
   { outOfRange, repeats }: Content
-): Effect.Effect<void> =>
-  Effect.gen(function*() {
-    const tags = { stream: run.stream.label }
-    if (repeats > 0) yield* env.count(Metrics.repeats, repeats, tags)
-    if (outOfRange === 0) return
-    yield* env.count(Metrics.outOfRange, outOfRange, tags)
-    yield* env.emit(KinesumerEvent.OutOfRangeDropped({ ...Run.nameOf(run), records: outOfRange }))
-  })
+): Effect.Effect<void> => {
+  if (repeats === 0 && outOfRange === 0) return Effect.void
+  const tags = { stream: run.stream.label }
+  const counted = Effect.zipRight(
+    env.count(Metrics.repeats, repeats, tags),
+    env.count(Metrics.outOfRange, outOfRange, tags)
+  )
+  return outOfRange === 0
+    ? counted
+    : Effect.zipRight(counted, env.emit(KinesumerEvent.OutOfRangeDropped({ ...Run.nameOf(run), records: outOfRange })))
+}
 
 /** Puts slices into the lane, where they are not refused meanwhile. */
 export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lane.Slice>): Effect.Effect<boolean> =>
@@ -291,8 +298,9 @@ export const put = (
   start: number,
   answer: Pick<GetRecordsResult, "millisBehindLatest">,
   ahead: number
-): Effect.Effect<Option.Option<Position.Position>> =>
-  Effect.gen(function*() {
+): Effect.Effect<Option.Option<Position.Position>> => {
+  if (start >= records.count && Position.compare(at, to) === 0) return Effect.succeedSome(at)
+  return Effect.gen(function*() {
     let from = at
     for (let next = start; next < records.count;) {
       const slice = yield* putSlice(
@@ -309,6 +317,7 @@ export const put = (
     yield* Ref.update(run.lane, (lane) => Lane.pass(lane, from, to))
     return Option.some(from)
   })
+}
 
 /** Puts a slice into the lane, as large as there is room then. There is none where reading has to go on elsewhere. */
 const putSlice = (

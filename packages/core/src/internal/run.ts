@@ -41,12 +41,17 @@ export interface Run {
   readonly settled: Signal.Signal
   /** Opens once, for good, when the run is `Over`. */
   readonly over: Effect.Latch
+  readonly reading: Ref.Ref<Reading>
+}
+
+/** How reading is doing. */
+export interface Reading {
   /** How far the last answer was behind the tip, in milliseconds. */
-  readonly lag: Ref.Ref<Option.Option<number>>
+  readonly lag: Option.Option<number>
   /** Monotonic time of the last answer, of an empty one too. */
-  readonly answeredAt: Ref.Ref<Option.Option<number>>
-  /** Why reading does not get on, while it does not. */
-  readonly trouble: Ref.Ref<Option.Option<KinesisError>>
+  readonly answeredAt: Option.Option<number>
+  /** Why it does not get on, while it does not. */
+  readonly trouble: Option.Option<KinesisError>
 }
 
 export const keyOf = (checkpointKey: string, shardId: string): string => `${checkpointKey}/${shardId}`
@@ -73,9 +78,7 @@ export const make = (options: {
       arrival: yield* Signal.make,
       settled: yield* Signal.make,
       over: yield* Effect.makeLatch(false),
-      lag: yield* Ref.make<Option.Option<number>>(Option.none()),
-      answeredAt: yield* Ref.make<Option.Option<number>>(Option.none()),
-      trouble: yield* Ref.make<Option.Option<KinesisError>>(Option.none())
+      reading: yield* Ref.make<Reading>({ lag: Option.none(), answeredAt: Option.none(), trouble: Option.none() })
     }
   })
 

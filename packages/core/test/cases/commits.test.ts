@@ -160,6 +160,7 @@ describe("stop-counts-the-record-in-hand", () => {
         const run = yield* reader(m, view)
         yield* Effect.fork(run.run)
         yield* until(Effect.map(m.service.health, ({ shards }) => shards.some(({ ending }) => ending)), 5)
+        yield* until(Effect.map(run.seen, (all) => all.length === 10), 1)
         yield* m.service.mark((yield* run.seen).slice(0, 3))
         yield* pass(2)
         yield* m.service.commit

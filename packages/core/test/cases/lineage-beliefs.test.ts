@@ -248,7 +248,10 @@ describe("end-probe-eaten-by-throttles", () => {
           yield* w.kinesis.emptyPages({ stream: "orders", shardId: a, count: 3, atEnd: true })
           const m = yield* faulty(w, { memberId: "a" })
           yield* m.consume()
-          yield* until(Effect.map(m.service.health, ({ shards }) => shards.some(({ ending }) => ending)), 30)
+          yield* until(
+            Effect.map(m.service.health, ({ shards }) => shards.some(({ ending, shardId }) => ending && shardId === a)),
+            30
+          )
           yield* until(Effect.map(eventsOf(m, "CommitFailed"), (events) => events.length > 0), 3)
           assert.deepStrictEqual(datas(yield* m.delivered), names("a", 1, records), `attempt ${attempt}`)
           assert.deepStrictEqual(yield* startsOf(w, child.shardId), [])

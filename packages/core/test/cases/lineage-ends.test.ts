@@ -233,6 +233,7 @@ describe("end-marker-leaks-from-stopping-worker", () => {
       const m = yield* faulty(w, { ...manual, memberId: "b" })
       yield* m.consume()
       yield* until(Effect.map(m.service.health, ({ shards }) => shards.some(({ ending }) => ending)), 5)
+      yield* until(Effect.map(m.delivered, (records) => records.length === 10), 1)
       const all = yield* m.delivered
       yield* m.service.mark(all.filter((record) => datas([record])[0] !== "a5"))
       yield* m.service.commit
