@@ -491,7 +491,11 @@ export const make = (
         Effect.gen(function*() {
           const checked = yield* KinesumerConfig.streamsOf(entries, config.startFrom)
           const found = yield* Streams.resolve(env, checked)
-          yield* Effect.forEach(found, ({ description, stream }) => ShardLists.load(env, stream, description))
+          yield* Environment.inTime(
+            env,
+            "refresh",
+            Effect.forEach(found, ({ description, stream }) => ShardLists.load(env, stream, description))
+          )
           const next = found.map(({ stream }) => stream)
           yield* inScope(work, Effect.zipRight(readyConsumers(next), sync(Option.some(next))))
         })

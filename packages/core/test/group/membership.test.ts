@@ -253,4 +253,27 @@ describe("a call to the store that is never answered", () => {
       assert.strictEqual((yield* shardsOf(a)).length, 1)
       assert.strictEqual((yield* shardsOf(b)).length, 1)
     }))
+
+  it.scoped("to load a shard list: refresh fails in the end, and changes nothing", () =>
+    Effect.gen(function*() {
+      const w = yield* faultyWorld()
+      yield* w.kinesis.createStream({ name: "payments" })
+      const a = yield* faulty(w, "a")
+      yield* a.consume()
+      yield* pass(2)
+      yield* w.faults.add({ on: "getShards", nth: 1 }, Faults.hang)
+      const refreshing = yield* Effect.fork(Effect.flip(a.service.refresh(["orders", "payments"])))
+      yield* TestClock.adjust("23 seconds")
+      assert.isTrue(Option.isNone(yield* Fiber.poll(refreshing)))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(
+        (yield* Fiber.join(refreshing)).message,
+        "refresh: Timeout: not done within 24s (four times livenessTimeout)"
+      )
+      yield* pass(2)
+      assert.deepStrictEqual((yield* a.service.assignment).map(({ stream }) => stream), ["orders"])
+      yield* a.service.refresh(["orders", "payments"])
+      yield* pass(2)
+      assert.deepStrictEqual((yield* a.service.assignment).map(({ stream }) => stream), ["orders", "payments"])
+    }))
 })
