@@ -4,7 +4,7 @@ import { deepStrictEqual } from "@effect/vitest/utils"
 import * as KinesisClient from "@kinesumer/core/KinesisClient"
 import { KinesisError } from "@kinesumer/core/KinesisError"
 import * as Position from "@kinesumer/core/Position"
-import { Chunk, Context, Effect, Either, FastCheck, Layer, Logger, Option, Ref, Stream } from "effect"
+import { Cause, Chunk, Context, Effect, Either, Exit, FastCheck, Layer, Logger, Option, Ref, Stream } from "effect"
 import type { ServerResponse } from "node:http"
 import * as RecordsCbor from "../src/internal/recordsCbor.js"
 import * as Cbor from "./utils/cbor.js"
@@ -120,6 +120,43 @@ describe("CBOR and JSON", () => {
         deepStrictEqual(yield* page(cbor), yield* page(json))
       }
       assert.deepStrictEqual(new Set(stub.requests.map(({ headers }) => headers["content-type"])).size, 2)
+    }))
+
+  it.scopedLive("give a typed error, or records, for an answer that is not made as it should be", () =>
+    Effect.gen(function*() {
+      const wrong = FastCheck.constantFrom<unknown>(null, 5, "text", true, [], {}, [null], [5], ["text"], [{}], [[]])
+      const members = [
+        "SequenceNumber",
+        "PartitionKey",
+        "Data",
+        "ApproximateArrivalTimestamp",
+        "ShardId",
+        "HashKeyRange"
+      ]
+      const broken = FastCheck.oneof(
+        FastCheck.record({ Records: wrong, NextShardIterator: wrong, MillisBehindLatest: wrong, ChildShards: wrong }),
+        FastCheck.record({
+          Records: FastCheck.array(FastCheck.dictionary(FastCheck.constantFrom(...members), wrong), { maxLength: 3 })
+        }),
+        FastCheck.record({
+          ChildShards: FastCheck.array(FastCheck.dictionary(FastCheck.constantFrom(...members), wrong), {
+            maxLength: 3
+          })
+        })
+      )
+      let respond: (response: ServerResponse, request: Stub.StubRequest) => void = Stub.silence
+      const stub = yield* Stub.make((response, request) => respond(response, request))
+      const cbor = yield* clientOf(stub.endpoint, "cbor")
+      const json = yield* clientOf(stub.endpoint, "json")
+      for (const body of FastCheck.sample(broken, 300)) {
+        respond = bilingual(200, body)
+        for (const client of [cbor, json]) {
+          const exit = yield* Effect.exit(getRecords(client))
+          if (Exit.isFailure(exit)) {
+            assert.isFalse(Cause.isDie(exit.cause), `${JSON.stringify(body)}: ${Cause.pretty(exit.cause)}`)
+          }
+        }
+      }
     }))
 
   it.scopedLive("give the same errors for what is refused", () =>

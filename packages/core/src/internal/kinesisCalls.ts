@@ -89,6 +89,13 @@ export const startOf = (where: KinesisErrors.Where, position: Position): Effect.
 export const malformed = (where: KinesisErrors.Where, what: string): Effect.Effect<never, KinesisError> =>
   Effect.fail(KinesisErrors.make(where, "Unknown", `The answer of Kinesis holds ${what}`))
 
+/** Reads an answer. One that is not made as it should be is an error of the call like any other that can't be read. */
+export const read = <A>(
+  where: KinesisErrors.Where,
+  toResult: () => Effect.Effect<A, KinesisError>
+): Effect.Effect<A, KinesisError> =>
+  Effect.flatten(Effect.try({ try: toResult, catch: (cause) => KinesisErrors.fromCause(where, cause) }))
+
 export const nonEmpty = (text: string | null | undefined): Option.Option<string> =>
   text === undefined || text === null || text === "" ? Option.none() : Option.some(text)
 

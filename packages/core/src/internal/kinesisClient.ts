@@ -81,15 +81,16 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
       MaxResults: 1000
     })
     const output = yield* Calls.call(at, (abortSignal) => client.send(command, { abortSignal }))
-    const shards = yield* Calls.toShards(
-      at,
-      (output.Shards ?? []).map((shard) => ({
-        ShardId: shard.ShardId,
-        HashKeyRange: shard.HashKeyRange,
-        parents: [shard.ParentShardId, shard.AdjacentParentShardId],
-        closed: Option.isSome(Calls.nonEmpty(shard.SequenceNumberRange?.EndingSequenceNumber))
-      }))
-    )
+    const shards = yield* Calls.read(at, () =>
+      Calls.toShards(
+        at,
+        (output.Shards ?? []).map((shard) => ({
+          ShardId: shard.ShardId,
+          HashKeyRange: shard.HashKeyRange,
+          parents: [shard.ParentShardId, shard.AdjacentParentShardId],
+          closed: Option.isSome(Calls.nonEmpty(shard.SequenceNumberRange?.EndingSequenceNumber))
+        }))
+      ))
     return { shards, nextToken: Calls.nonEmpty(output.NextToken) }
   })
 
@@ -114,7 +115,7 @@ export const make = Effect.fnUntraced(function*(options: KinesisClientOptions) {
       json: Calls.call(at, (abortSignal) => client.send(new Sdk.GetRecordsCommand(input), { abortSignal })),
       cbor: (onCbor) => Calls.call(at, (abortSignal) => Cbor.getRecords({ client, abortSignal, onCbor }, input))
     }).pipe(
-      Effect.flatMap((output) => getRecordsResult(at, output)),
+      Effect.flatMap((output) => Calls.read(at, () => getRecordsResult(at, output))),
       Effect.withSpan("KinesisClient.getRecords", {
         kind: "client",
         captureStackTrace: false,

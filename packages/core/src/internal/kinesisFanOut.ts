@@ -66,7 +66,7 @@ const events = (
     )
   ).pipe(
     Stream.filterMap((event) => Option.fromNullable(Cbor.answerOf(event) ?? event.SubscribeToShardEvent)),
-    Stream.mapEffect((event) => toEvent(where, event))
+    Stream.mapEffect((event) => Calls.read(where, () => toEvent(where, event)))
   )
 
 /** The fan-out calls of the service. */
@@ -92,7 +92,10 @@ export const make = (client: Sdk.KinesisClient, protocol: Protocol): Service => 
       NextToken: Option.getOrUndefined(nextToken)
     })
     const output = yield* Calls.call(at, (abortSignal) => client.send(command, { abortSignal }))
-    const consumers = yield* Effect.forEach(output.Consumers ?? [], (consumer) => toConsumer(at, consumer))
+    const consumers = yield* Calls.read(
+      at,
+      () => Effect.all((output.Consumers ?? []).map((consumer) => toConsumer(at, consumer)))
+    )
     return { consumers, nextToken: Calls.nonEmpty(output.NextToken) }
   })
 
