@@ -137,6 +137,8 @@ export const make = (
           write(response, passed, next === "all" ? done : () => setTimeout(cut, underWayMillis))
         }
       })
+      // What was on its way when the connection broke off. From Node.js 22 on such a write tells of it.
+      out.on("error", () => {})
       events.pipe(out)
       out.once("finish", () => response.end())
       events.once("error", cut)
