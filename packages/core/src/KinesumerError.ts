@@ -75,7 +75,7 @@ export class AlreadyRunning extends Data.TaggedError("AlreadyRunning")<{
  *
  * - `Invalid`: they are not of the schema. The `cause` is its `ParseError`, whose message shows what was found: payloads
  *   that are secret do not belong into a log with it
- * - `Compression`: they are not compressed in the format that was said
+ * - `Compression`: they are not compressed in the format that was said, or not whole
  * - `TooLarge`: they hold more than `maxBytes`
  *
  * @since 0.1.0

@@ -133,7 +133,7 @@ const makeDecode = <A, R>(
     Decompress.codecOf(compression),
     wholeNumber("maxBytes", maxBytes, 1, constants.MAX_LENGTH),
     (codec, most) => (record) =>
-      Decompress.decompress(codec, record.data, most).pipe(
+      codec(record.data, most).pipe(
         Effect.mapError((cause) =>
           new DecodeError({ record, reason: Decompress.isTooLarge(cause) ? "TooLarge" : "Compression", cause })
         ),

@@ -1,7 +1,21 @@
 /** From bytes to typed values, and what becomes of records that do not decode. */
 import { assert, describe, it } from "@effect/vitest"
 import { Kinesumer, KinesumerError, KinesumerMetrics, type KinesumerRecord, Payload, Position } from "@kinesumer/core"
-import { Chunk, Context, Effect, Exit, FastCheck, Metric, MetricLabel, Option, Ref, Schema, Stream } from "effect"
+import {
+  Array,
+  Chunk,
+  Context,
+  Effect,
+  Exit,
+  FastCheck,
+  Metric,
+  MetricLabel,
+  Option,
+  Ref,
+  Schema,
+  Stream
+} from "effect"
+import { randomBytes } from "node:crypto"
 import * as Zlib from "node:zlib"
 import { eventsOf, faulty, type FaultyWorld, faultyWorld, manual, positionOf } from "./cases/reading-support.js"
 import { pass, shardId, type TestMember, until } from "./group/support.js"
@@ -121,7 +135,7 @@ describe("compressed data", () => {
 
   const zstd = { compression: "zstd" } as const
   const compress = "zstdCompressSync" in Zlib
-    ? (Zlib.zstdCompressSync as (data: Uint8Array) => Uint8Array)
+    ? (Zlib.zstdCompressSync as (data: Uint8Array, options?: object) => Uint8Array)
     : undefined
 
   for (const maxBytes of [0, -1, 1.5, NaN, Infinity]) {
@@ -141,6 +155,59 @@ describe("compressed data", () => {
       const error = yield* Effect.flip(Payload.decodeRecord(order, { ...zstd, maxBytes: 5 })(recordOf(data)))
       assert.strictEqual(error._tag === "DecodeError" && error.reason, "TooLarge")
     }))
+
+  // The types of Node.js 20 know no constants of zstd.
+  const contentSizeFlag = 200
+  const checksumFlag = 201
+  const whole = "kinesis ".repeat(8)
+  // Headers of each length, and blocks that are packed, of one byte over and over, and as they were.
+  const packed = compress === undefined ? [] : [
+    compress(bytes(whole)),
+    compress(bytes(whole), { params: { [checksumFlag]: 1 } }),
+    compress(bytes(whole), { params: { [contentSizeFlag]: 0 } }),
+    compress(bytes("x".repeat(300_000))),
+    compress(new Uint8Array(randomBytes(300_000)))
+  ]
+
+  it.effect.skipIf(compress === undefined)(
+    "zstd that was cut off at any byte does not decode",
+    () =>
+      Effect.gen(function*() {
+        const decode = Payload.decodeRecord(Schema.Uint8ArrayFromSelf, zstd)
+        for (const data of packed) {
+          yield* decode(recordOf(data))
+          const ends = data.length < 1_000 ? Array.range(0, data.length - 1) : [4, 5, 12, 1_000, data.length - 1]
+          for (const end of ends.filter((end) => end < data.length)) {
+            const error = yield* Effect.flip(decode(recordOf(data.subarray(0, end))))
+            assert.strictEqual(error._tag === "DecodeError" && error.reason, "Compression", `${end} bytes`)
+          }
+        }
+      })
+  )
+
+  it.effect.skipIf(compress === undefined)(
+    "zstd of several frames decodes to all of them",
+    () =>
+      Effect.gen(function*() {
+        const decode = (data: Uint8Array, maxBytes = 1_000) =>
+          Payload.decodeRecord(Payload.text, { ...zstd, maxBytes })(recordOf(data))
+        const [frame = bytes(""), other = bytes("")] = packed
+        const skipped = new Uint8Array([0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3])
+        const empty = compress?.(bytes("")) ?? bytes("")
+        const data = Buffer.concat([skipped, frame, empty, skipped, other, empty])
+        assert.strictEqual((yield* decode(data)).value, whole + whole)
+        assert.strictEqual((yield* decode(data, 128)).value, whole + whole)
+        assert.strictEqual((yield* decode(skipped)).value, "")
+        for (const maxBytes of [127, 64]) {
+          const error = yield* Effect.flip(decode(data, maxBytes))
+          assert.strictEqual(error._tag === "DecodeError" && error.reason, "TooLarge")
+        }
+        for (const rest of [bytes("more"), bytes("and even more of it"), skipped.subarray(0, -1)]) {
+          const error = yield* Effect.flip(decode(Buffer.concat([frame, rest])))
+          assert.strictEqual(error._tag === "DecodeError" && error.reason, "Compression")
+        }
+      })
+  )
 
   it.effect.skipIf(compress !== undefined)(
     "zstd, where Node.js lacks it: refused before the first record",

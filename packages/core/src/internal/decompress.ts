@@ -3,8 +3,12 @@ import * as Effect from "effect/Effect"
 import { versions } from "node:process"
 import * as Zlib from "node:zlib"
 import { UnsupportedCompression } from "../KinesumerError.js"
+import * as ZstdFrames from "./zstdFrames.js"
 
-interface Codec {
+/** What comes of the data. Fails where it is more than so many bytes; see `isTooLarge`. */
+export type Codec = (data: Uint8Array, maxBytes: number) => Effect.Effect<Uint8Array, Error>
+
+interface Unpack {
   (
     data: Uint8Array,
     options: { readonly maxOutputLength: number },
@@ -12,7 +16,7 @@ interface Codec {
   ): void
 }
 
-const isCodec = (value: unknown): value is Codec => typeof value === "function"
+const isUnpack = (value: unknown): value is Unpack => typeof value === "function"
 
 /** It came with Node 22.15 and 23.8. */
 const zstd = "zstdDecompress" in Zlib ? Zlib.zstdDecompress : undefined
@@ -21,20 +25,45 @@ const zstd = "zstdDecompress" in Zlib ? Zlib.zstdDecompress : undefined
 export const codecOf = (compression: "gzip" | "zstd"): Effect.Effect<Codec, UnsupportedCompression> => {
   switch (compression) {
     case "gzip":
-      return Effect.succeed(Zlib.gunzip)
+      return Effect.succeed(codecFrom(Zlib.gunzip))
     case "zstd":
-      return isCodec(zstd)
-        ? Effect.succeed(zstd)
+      return isUnpack(zstd)
+        ? Effect.succeed(frameByFrame(codecFrom(zstd)))
         : Effect.fail(new UnsupportedCompression({ compression, node: versions.node }))
   }
 }
 
 /** It runs on a thread of Node's pool, so that what is large does not hold up the heartbeats. */
-export const decompress = (codec: Codec, data: Uint8Array, maxBytes: number): Effect.Effect<Uint8Array, Error> =>
+const codecFrom = (unpack: Unpack): Codec => (data, maxBytes) =>
   Effect.async((resume) => {
-    codec(data, { maxOutputLength: maxBytes }, (error, result) => {
+    unpack(data, { maxOutputLength: maxBytes }, (error, result) => {
       resume(error === null ? Effect.succeed(result) : Effect.fail(error))
     })
   })
 
-export const isTooLarge = (error: Error): boolean => "code" in error && error.code === "ERR_BUFFER_TOO_LARGE"
+/** All of the data, where Node's codec reads no more than the first frame. */
+const frameByFrame = (codec: Codec): Codec => (data, maxBytes) =>
+  Effect.gen(function*() {
+    const parts: Array<Uint8Array> = []
+    let left = maxBytes
+    for (const frame of yield* ZstdFrames.split(data)) {
+      // Node refuses a bound of 0. An empty frame may still follow.
+      const part = yield* codec(frame, Math.max(1, left))
+      left -= part.length
+      if (left < 0) return yield* Effect.fail(new TooLarge(maxBytes))
+      parts.push(part)
+    }
+    const [only, ...more] = parts
+    return only !== undefined && more.length === 0 ? only : Buffer.concat(parts)
+  })
+
+const tooLargeCode = "ERR_BUFFER_TOO_LARGE"
+
+class TooLarge extends Error {
+  readonly code = tooLargeCode
+  constructor(maxBytes: number) {
+    super(`The frames hold more than ${maxBytes} bytes`)
+  }
+}
+
+export const isTooLarge = (error: Error): boolean => "code" in error && error.code === tooLargeCode
