@@ -51,10 +51,13 @@ const createTable = Effect.gen(function*() {
   )`
 })
 
+/** An order, and the record that it came in. */
+const Stored = Schema.Struct({ ...Order.fields, sequenceNumber: Schema.String })
+
 /** All that is stored, in the order in which it was. */
 export const all = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   SqlSchema.findAll({
     Request: Schema.Void,
-    Result: Order,
-    execute: () => sql`SELECT customer, number, amount FROM orders ORDER BY id`
+    Result: Stored,
+    execute: () => sql`SELECT customer, number, amount, sequence_number AS "sequenceNumber" FROM orders ORDER BY id`
   })(undefined))

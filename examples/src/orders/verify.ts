@@ -20,7 +20,9 @@ export interface Balance {
 
 export const balance = (puts: ReadonlyArray<Put>) =>
   Effect.gen(function*() {
-    const orders = yield* Orders.all
+    // A database may hold those of earlier runs, whose customers have the same names.
+    const mine = new Set(puts.map(({ sequenceNumber }) => sequenceNumber))
+    const orders = (yield* Orders.all).filter(({ sequenceNumber }) => mine.has(sequenceNumber))
     const letters = new Set((yield* deadLetters).map(({ sequenceNumber }) => sequenceNumber))
     const stored = new Set(orders.map(nameOf))
     const byCustomer = Object.values(Array.groupBy(orders, ({ customer }) => customer))

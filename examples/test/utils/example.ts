@@ -7,7 +7,10 @@ import { fileURLToPath } from "node:url"
 const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
 /** What its last line says, and its exit code. */
-export const run = (...args: ReadonlyArray<string>) =>
+export const run = (...args: ReadonlyArray<string>) => runIn({}, ...args)
+
+/** The same, with these variables of the environment. */
+export const runIn = (environment: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const executor = yield* CommandExecutor.CommandExecutor
     const child = yield* executor.start(
@@ -18,7 +21,7 @@ export const run = (...args: ReadonlyArray<string>) =>
         fileOf("../../../packages/core/test/child/typescript.mjs"),
         fileOf("../../src/example.ts"),
         ...args
-      ).pipe(Command.stderr("inherit"))
+      ).pipe(Command.env(environment), Command.stderr("inherit"))
     )
     const lines = yield* Stream.runCollect(Stream.splitLines(Stream.decodeText(child.stdout)))
     const outcome: unknown = JSON.parse(Chunk.unsafeLast(lines))
