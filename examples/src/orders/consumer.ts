@@ -1,7 +1,7 @@
 /** The process that handles the orders. It can be killed at any time, and goes on when it is started again. */
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { KeyValueStateStore, KinesisClient, Kinesumer } from "@kinesumer/core"
-import { Config, Effect, Layer, Option } from "effect"
+import { Config, Effect, Layer, Option, Predicate } from "effect"
 import * as Kinesis from "../demo/kinesis.js"
 import * as Database from "./database.js"
 import * as DeadLetters from "./deadLetters.js"
@@ -16,7 +16,12 @@ const program = Effect.flatMap(DeadLetters.DeadLetters, (deadLetters) =>
     maxInFlight: 500,
     timeout: "10 seconds",
     retry,
-    onFailure: deadLetters.put
+    // A database that is out of reach says nothing about the record: the process ends, and the next one goes on with it.
+    onFailure: (failed) =>
+      Effect.fail(failed.error).pipe(
+        Effect.unless(() => Predicate.isTagged(failed.error, "DecodeError")),
+        Effect.zipRight(deadLetters.put(failed))
+      )
   }))
 
 // A local server takes any credentials. For AWS itself leave `endpoint` and `credentials` out.

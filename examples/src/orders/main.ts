@@ -29,6 +29,8 @@ const program = fileURLToPath(import.meta.url).replace(/main(\.[jt]s)$/, "consum
 const consumer = (environment: Record<string, string>) =>
   Command.make(process.execPath, ...process.execArgv, program).pipe(
     Command.env(environment),
+    // What it has to tell, such as why it ends.
+    Command.stdout("inherit"),
     Command.stderr("inherit"),
     Command.exitCode,
     // Where a signal has ended it there is no exit code.
