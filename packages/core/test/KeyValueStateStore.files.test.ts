@@ -49,7 +49,9 @@ const otherProcess = Effect.acquireRelease(
 const zombie = Effect.map(
   Effect.acquireRelease(
     Effect.async<{ readonly pid: number; readonly parent: ChildProcess }>((resume) => {
-      const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] })
+      // It ends when the shell, which may ask about it, has become another program.
+      const script = "until grep -qx sleep /proc/$$/comm; do :; done & echo $!; exec sleep 60"
+      const parent = spawn("sh", ["-c", script], { stdio: ["ignore", "pipe", "ignore"] })
       parent.stdout.once("data", (chunk) => resume(Effect.succeed({ pid: Number(chunk), parent })))
     }),
     ({ parent }) => Effect.sync(() => parent.kill("SIGKILL"))
