@@ -21,32 +21,31 @@ type Decoded = Payload.DecodedRecord<typeof Balance.Type>
 /** Writes rows, and says which ones it did not. */
 type WriteAll = (rows: ReadonlyArray<Decoded>) => Effect.Effect<ReadonlyArray<Processing.RecordFailure<Refused>>>
 
-const decode = Payload.decodeRecord(Payload.json(Balance))
-
 /** What the consumer does. Of an account the last balance counts, so what comes again with a failed one does no harm. */
 const consume = (
   writeAll: WriteAll,
   putDeadLetter: (record: KinesumerRecord.KinesumerRecord) => Effect.Effect<void>
 ) =>
-  Kinesumer.processBatch(
-    (records) =>
-      Effect.gen(function*() {
-        // What does not decode fails alone, too.
-        const [invalid, rows] = yield* Effect.partition(
-          records,
-          (record) => Effect.mapError(decode(record), () => ({ record, error: new Refused({ reason: "invalid" }) }))
-        )
-        const failures = [...invalid, ...yield* writeAll(rows)]
-        if (failures.length > 0) return yield* new Processing.BatchFailed({ failures })
-      }),
-    {
-      size: 50,
-      maxWait: "100 millis",
-      ordering: "partitionKey",
-      retry: Schedule.intersect(Schedule.exponential("50 millis"), Schedule.recurs(2)),
-      onFailure: ({ record }) => putDeadLetter(record)
-    }
-  ).pipe(Effect.provide(Local.member({ app: "batches", streams: ["balances"] })))
+  Effect.flatMap(Payload.decoder(Payload.json(Balance)), (decode) =>
+    Kinesumer.processBatch(
+      (records) =>
+        Effect.gen(function*() {
+          // What does not decode fails alone, too.
+          const [invalid, rows] = yield* Effect.partition(
+            records,
+            (record) => Effect.mapError(decode(record), () => ({ record, error: new Refused({ reason: "invalid" }) }))
+          )
+          const failures = [...invalid, ...yield* writeAll(rows)]
+          if (failures.length > 0) return yield* new Processing.BatchFailed({ failures })
+        }),
+      {
+        size: 50,
+        maxWait: "100 millis",
+        ordering: "partitionKey",
+        retry: Schedule.intersect(Schedule.exponential("50 millis"), Schedule.recurs(2)),
+        onFailure: ({ record }) => putDeadLetter(record)
+      }
+    )).pipe(Effect.provide(Local.member({ app: "batches", streams: ["balances"] })))
 
 /** The table refuses a row of each account once, as a sink that is busy does: that with n behind it of account n. */
 const makeTable = Effect.gen(function*() {

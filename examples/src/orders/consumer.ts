@@ -6,23 +6,26 @@ import * as Kinesis from "../demo/kinesis.js"
 import * as Database from "./database.js"
 import * as DeadLetters from "./deadLetters.js"
 import * as Faults from "./faults.js"
-import { handle, retry } from "./handler.js"
+import { handler, retry } from "./handler.js"
 import * as Orders from "./orders.js"
 
-const program = Effect.flatMap(DeadLetters.DeadLetters, (deadLetters) =>
-  Kinesumer.process(handle, {
-    ordering: "partitionKey",
-    concurrency: 16,
-    maxInFlight: 500,
-    timeout: "10 seconds",
-    retry,
-    // A database that is out of reach says nothing about the record: the process ends, and the next one goes on with it.
-    onFailure: (failed) =>
-      Effect.fail(failed.error).pipe(
-        Effect.unless(() => Predicate.isTagged(failed.error, "DecodeError")),
-        Effect.zipRight(deadLetters.put(failed))
-      )
-  }))
+const program = Effect.flatMap(
+  Effect.zip(handler, DeadLetters.DeadLetters),
+  ([handle, deadLetters]) =>
+    Kinesumer.process(handle, {
+      ordering: "partitionKey",
+      concurrency: 16,
+      maxInFlight: 500,
+      timeout: "10 seconds",
+      retry,
+      // A database that is out of reach says nothing about the record: the process ends, and the next one goes on with it.
+      onFailure: (failed) =>
+        Effect.fail(failed.error).pipe(
+          Effect.unless(() => Predicate.isTagged(failed.error, "DecodeError")),
+          Effect.zipRight(deadLetters.put(failed))
+        )
+    })
+)
 
 // A local server takes any credentials. For AWS itself leave `endpoint` and `credentials` out.
 const region = Config.string("AWS_REGION")

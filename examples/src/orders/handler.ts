@@ -4,12 +4,15 @@ import { Effect, Predicate, Schedule } from "effect"
 import * as Order from "./order.js"
 import { Orders } from "./orders.js"
 
-export const handle = (record: KinesumerRecord.KinesumerRecord) =>
-  Effect.gen(function*() {
-    const orders = yield* Orders
-    const { value } = yield* Order.decode(record)
-    yield* orders.store(value, record).pipe(Kinesumer.whileLeased(record))
-  })
+export const handler = Effect.map(
+  Order.decoder,
+  (decode) => (record: KinesumerRecord.KinesumerRecord) =>
+    Effect.gen(function*() {
+      const orders = yield* Orders
+      const { value } = yield* decode(record)
+      yield* orders.store(value, record).pipe(Kinesumer.whileLeased(record))
+    })
+)
 
 /** A record that is no order does not become one by trying again. */
 export const retry = Schedule.exponential("50 millis").pipe(

@@ -14,4 +14,4 @@ const Json = Payload.json(Order)
 
 export const encode = Schema.encodeSync(Json)
 
-export const decode = Payload.decodeRecord(Json)
+export const decoder = Payload.decoder(Json)

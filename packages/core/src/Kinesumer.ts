@@ -95,7 +95,8 @@ export class Kinesumer extends Context.Tag("@kinesumer/core/Kinesumer")<Kinesume
 
   /**
    * Marks records as processed, in any order. A position is committed when every record up to it is marked, so a record
-   * that was left out is never covered by a later one. Fails with `LeaseLost` if a record's epoch is over.
+   * that was left out is never covered by a later one. Fails with `LeaseLost` if a record's epoch is over. A copy of a
+   * record, or one that was made by hand, is a defect: it takes the record that was delivered.
    */
   readonly mark: (records: KinesumerRecord | Iterable<KinesumerRecord>) => Effect.Effect<void, LeaseLost>
 
@@ -315,6 +316,9 @@ export const processBatch = <E, R, RR = never, DE = never, DR = never>(
  * This keeps late writes rare, and cannot exclude them: a process can be frozen between the check and the write, and a
  * write that was sent cannot be called back. Where that matters, the place that is written to has to decide: store
  * `record.epoch` beside what is written, and refuse a lower one than is stored.
+ *
+ * The record has to be the one that was delivered: a copy, or one that was made by hand, is a defect. A handler of
+ * `process` is interrupted when the lease is lost, with this or without.
  *
  * @since 0.1.0
  * @category processing

@@ -12,7 +12,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { constants } from "node:buffer"
-import { wholeNumber } from "./internal/checks.js"
+import { oneOf, wholeNumber } from "./internal/checks.js"
 import { DecodedRecord as Decoded } from "./internal/decodedRecord.js"
 import * as Decompress from "./internal/decompress.js"
 import { Kinesumer } from "./Kinesumer.js"
@@ -111,9 +111,26 @@ const defaultMaxBytes = 16 * 1024 * 1024
 
 type DecodeRecord<A, R> = (record: KinesumerRecord) => Effect.Effect<DecodedRecord<A>, DecodeError, R>
 
-const makeDecode = <A, R>(
+/**
+ * What decodes one record, for a handler that does it itself. The options are looked at when it is made, so that one that
+ * is wrong is no failure of a record.
+ *
+ * @since 0.1.0
+ * @category decoding
+ * @example
+ * import { Kinesumer, Payload } from "@kinesumer/core"
+ * import { Effect, Schema } from "effect"
+ *
+ * const Order = Payload.json(Schema.Struct({ id: Schema.String }))
+ *
+ * export const program = Effect.gen(function*() {
+ *   const decode = yield* Payload.decoder(Order, { compression: "gzip" })
+ *   yield* Kinesumer.process((record) => Effect.flatMap(decode(record), ({ value }) => Effect.log(value.id)))
+ * })
+ */
+export const decoder = <A, R>(
   schema: Schema.Schema<A, Uint8Array, R>,
-  { compression, maxBytes = defaultMaxBytes }: DecodeOptions
+  { compression, maxBytes = defaultMaxBytes }: DecodeOptions = {}
 ): Effect.Effect<DecodeRecord<A, R>, InvalidConfig | UnsupportedCompression> => {
   const parse = ParseResult.decode(schema)
   const decode = (record: KinesumerRecord, data: Uint8Array): Effect.Effect<DecodedRecord<A>, DecodeError, R> =>
@@ -128,10 +145,14 @@ const makeDecode = <A, R>(
         return Effect.fail(new DecodeError({ record, reason: "Invalid", cause }))
       })
     )
-  if (compression === undefined) return Effect.succeed((record) => decode(record, record.data))
+  const checked = wholeNumber("maxBytes", maxBytes, 1, constants.MAX_LENGTH)
+  if (compression === undefined) return Effect.as(checked, (record) => decode(record, record.data))
   return Effect.zipWith(
-    Decompress.codecOf(compression),
-    wholeNumber("maxBytes", maxBytes, 1, constants.MAX_LENGTH),
+    Effect.flatMap(
+      oneOf<NonNullable<DecodeOptions["compression"]>>("compression", compression, ["gzip", "zstd"]),
+      Decompress.codecOf
+    ),
+    checked,
     (codec, most) => (record) =>
       codec(record.data, most).pipe(
         Effect.mapError((cause) =>
@@ -140,30 +161,6 @@ const makeDecode = <A, R>(
         Effect.flatMap((data) => decode(record, data))
       )
   )
-}
-
-/**
- * Decodes one record, for a handler that does it itself.
- *
- * @since 0.1.0
- * @category decoding
- * @example
- * import { type KinesumerRecord, Payload } from "@kinesumer/core"
- * import { Effect, Schema } from "effect"
- *
- * const decode = Payload.decodeRecord(Payload.json(Schema.Struct({ id: Schema.String })))
- *
- * export const handle = (record: KinesumerRecord.KinesumerRecord) =>
- *   Effect.flatMap(decode(record), ({ value }) => Effect.log(value.id))
- */
-export const decodeRecord = <A, R>(
-  schema: Schema.Schema<A, Uint8Array, R>,
-  options: DecodeOptions = {}
-): (
-  record: KinesumerRecord
-) => Effect.Effect<DecodedRecord<A>, DecodeError | InvalidConfig | UnsupportedCompression, R> => {
-  const made = makeDecode(schema, options)
-  return (record) => Effect.flatMap(made, (decode) => decode(record))
 }
 
 /**
@@ -222,7 +219,7 @@ export function decode<A, R, E2, R2>(
   return <E1, R1>(records: Stream.Stream<KinesumerRecord, E1, R1>) =>
     Stream.unwrap(
       Effect.map(
-        makeDecode(schema, options),
+        decoder(schema, options),
         (decode) => mapSlices(records, (record) => treat(Effect.asSome(decode(record))))
       )
     )

@@ -8,6 +8,7 @@ import type * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import * as Inspectable from "effect/Inspectable"
 import type * as Schedule from "effect/Schedule"
 import type { ConsumeError, InvalidConfig } from "./KinesumerError.js"
 import type { KinesumerRecord } from "./KinesumerRecord.js"
@@ -107,8 +108,9 @@ export class DeadLetterFailed<E = unknown> extends Data.TaggedError("DeadLetterF
   RecordName & { readonly error: E | HandlerDefect }
 > {
   override get message(): string {
-    return `The dead-letter effect for record ${nameOf(this)} failed: ${textOf(this.error)}. ` +
-      `The record is delivered again by the next run`
+    return `The dead-letter effect for record ${nameOf(this)} failed: ${
+      textOf(this.error instanceof HandlerDefect ? this.error.defect : this.error)
+    }. The record is delivered again by the next run`
   }
 }
 
@@ -136,7 +138,7 @@ export class BatchFailed<E = unknown> extends Data.TaggedError("BatchFailed")<{
 }> {
   override get message(): string {
     const [first] = this.failures
-    return `${this.failures.length} records of a batch failed` +
+    return `${this.failures.length} ${this.failures.length === 1 ? "record" : "records"} of a batch failed` +
       (first === undefined ? "" : `; the first one, ${first.record.sequenceNumber}: ${textOf(first.error)}`)
   }
 }
@@ -184,7 +186,11 @@ export interface HandlingOptions<In, E, RR, DE, DR> {
    * one that is stuck leaves places to those that get records later. Defaults to 1,000.
    */
   readonly maxInFlight?: number | undefined
-  /** When a failed attempt is made again. What waits holds no place in `concurrency`. Defaults to never. */
+  /**
+   * When a failed attempt is made again. What waits holds no place in `concurrency`. Without a delay, many records that
+   * fail at once are tried again and again before anything else of the process has its turn, heartbeats included. Defaults
+   * to never.
+   */
   readonly retry?: Schedule.Schedule<unknown, HandlerError<In>, RR> | undefined
   /**
    * What one attempt may take, before it is interrupted and counts as failed: 1 millisecond or more. Defaults to no limit.
@@ -251,4 +257,6 @@ type RecordName = Pick<KinesumerRecord, "stream" | "shardId" | "sequenceNumber" 
 const nameOf = ({ sequenceNumber, shardId, stream, subSequenceNumber }: RecordName): string =>
   `${stream}/${shardId}/${sequenceNumber}` + (subSequenceNumber === undefined ? "" : `/${subSequenceNumber}`)
 
-const textOf = (error: unknown): string => error instanceof Error ? error.message : String(error)
+/** An error of Effect need not have a message; then its name tells more. */
+const textOf = (error: unknown): string =>
+  error instanceof Error ? error.message || error.name : Inspectable.toStringUnknown(error, 0)

@@ -35,6 +35,11 @@ const recordOf = (data: Uint8Array, sequenceNumber = "7"): KinesumerRecord.Kines
 
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text))
 
+const decodeRecord =
+  <A, R>(schema: Schema.Schema<A, Uint8Array, R>, options?: Payload.DecodeOptions) =>
+  (record: KinesumerRecord.KinesumerRecord) =>
+    Effect.flatMap(Payload.decoder(schema, options), (decode) => decode(record))
+
 const Order = Schema.Struct({ id: Schema.NumberFromString })
 const order = Payload.json(Order)
 
@@ -43,7 +48,7 @@ const good = (id: number): string => JSON.stringify({ id: `${id}` })
 describe("schemas", () => {
   it.effect("JSON of a shape", () =>
     Effect.gen(function*() {
-      const decode = Payload.decodeRecord(order)
+      const decode = decodeRecord(order)
       const record = recordOf(bytes(good(5)))
       const decoded = yield* decode(record)
       assert.deepStrictEqual(decoded.value, { id: 5 })
@@ -61,12 +66,12 @@ describe("schemas", () => {
     Effect.gen(function*() {
       const data = yield* Schema.encode(Payload.text)(text)
       // A byte-order mark at the beginning is none of the text.
-      assert.strictEqual((yield* Payload.decodeRecord(Payload.text)(recordOf(data))).value, text.replace(/^\uFEFF/, ""))
+      assert.strictEqual((yield* decodeRecord(Payload.text)(recordOf(data))).value, text.replace(/^\uFEFF/, ""))
     }))
 
   it.effect("bytes that are no UTF-8 are no text", () =>
     Effect.gen(function*() {
-      const error = yield* Effect.flip(Payload.decodeRecord(Payload.text)(recordOf(new Uint8Array([0xc3, 0x28]))))
+      const error = yield* Effect.flip(decodeRecord(Payload.text)(recordOf(new Uint8Array([0xc3, 0x28]))))
       assert.include(error.message, "UTF-8")
     }))
 
@@ -77,7 +82,7 @@ describe("schemas", () => {
         decode: (text) => BigInt(text),
         encode: String
       })
-      const decode = Payload.decodeRecord(Big)
+      const decode = decodeRecord(Big)
       assert.strictEqual((yield* decode(recordOf(bytes("12")))).value, 12n)
       const error = yield* Effect.flip(decode(recordOf(bytes("twelve"))))
       assert.instanceOf(error, KinesumerError.DecodeError)
@@ -107,7 +112,7 @@ describe("compressed data", () => {
 
   it.effect("gzip", () =>
     Effect.gen(function*() {
-      const decode = Payload.decodeRecord(order, gzip)
+      const decode = decodeRecord(order, gzip)
       const record = recordOf(new Uint8Array(Zlib.gzipSync(good(5))))
       const decoded = yield* decode(record)
       assert.deepStrictEqual(decoded.value, { id: 5 })
@@ -125,7 +130,7 @@ describe("compressed data", () => {
       const exact = recordOf(new Uint8Array(Zlib.gzipSync("x".repeat(1_000))))
       const tooLarge = (options: Payload.DecodeOptions, record: KinesumerRecord.KinesumerRecord) =>
         Effect.map(
-          Effect.either(Payload.decodeRecord(Payload.text, options)(record)),
+          Effect.either(decodeRecord(Payload.text, options)(record)),
           (result) => result._tag === "Left" && result.left._tag === "DecodeError" ? result.left.reason : result._tag
         )
       assert.strictEqual(yield* tooLarge(gzip, bomb), "TooLarge")
@@ -141,18 +146,19 @@ describe("compressed data", () => {
   for (const maxBytes of [0, -1, 1.5, NaN, Infinity]) {
     it.effect(`a bound of ${maxBytes} bytes is refused`, () =>
       Effect.gen(function*() {
-        const decode = Payload.decodeRecord(Payload.text, { compression: "gzip", maxBytes })
-        const error = yield* Effect.flip(decode(recordOf(Zlib.gzipSync("a"))))
-        assert.instanceOf(error, KinesumerError.InvalidConfig)
-        assert.strictEqual(error.field, "maxBytes")
+        for (const compression of ["gzip", undefined] as const) {
+          const error = yield* Effect.flip(Payload.decoder(Payload.text, { compression, maxBytes }))
+          assert.instanceOf(error, KinesumerError.InvalidConfig)
+          assert.strictEqual(error.field, "maxBytes")
+        }
       }))
   }
 
   it.effect.skipIf(compress === undefined)("zstd, where Node.js has it", () =>
     Effect.gen(function*() {
       const data = compress?.(bytes(good(5))) ?? new Uint8Array()
-      assert.deepStrictEqual((yield* Payload.decodeRecord(order, zstd)(recordOf(data))).value, { id: 5 })
-      const error = yield* Effect.flip(Payload.decodeRecord(order, { ...zstd, maxBytes: 5 })(recordOf(data)))
+      assert.deepStrictEqual((yield* decodeRecord(order, zstd)(recordOf(data))).value, { id: 5 })
+      const error = yield* Effect.flip(decodeRecord(order, { ...zstd, maxBytes: 5 })(recordOf(data)))
       assert.strictEqual(error._tag === "DecodeError" && error.reason, "TooLarge")
     }))
 
@@ -173,7 +179,7 @@ describe("compressed data", () => {
     "zstd that was cut off at any byte does not decode",
     () =>
       Effect.gen(function*() {
-        const decode = Payload.decodeRecord(Schema.Uint8ArrayFromSelf, zstd)
+        const decode = decodeRecord(Schema.Uint8ArrayFromSelf, zstd)
         for (const data of packed) {
           yield* decode(recordOf(data))
           const ends = data.length < 1_000 ? Array.range(0, data.length - 1) : [4, 5, 12, 1_000, data.length - 1]
@@ -190,7 +196,7 @@ describe("compressed data", () => {
     () =>
       Effect.gen(function*() {
         const decode = (data: Uint8Array, maxBytes = 1_000) =>
-          Payload.decodeRecord(Payload.text, { ...zstd, maxBytes })(recordOf(data))
+          decodeRecord(Payload.text, { ...zstd, maxBytes })(recordOf(data))
         const [frame = bytes(""), other = bytes("")] = packed
         const skipped = new Uint8Array([0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3])
         const empty = compress?.(bytes("")) ?? bytes("")
@@ -220,7 +226,7 @@ describe("compressed data", () => {
         assert.include(refused.message, process.versions.node)
         assert.include(refused.message, "22.15")
         assert.strictEqual(yield* Ref.get(pulled), 0)
-        const one = yield* Effect.flip(Payload.decodeRecord(order, zstd)(recordOf(bytes("x"))))
+        const one = yield* Effect.flip(decodeRecord(order, zstd)(recordOf(bytes("x"))))
         assert.strictEqual(one._tag, "UnsupportedCompression")
       })
   )

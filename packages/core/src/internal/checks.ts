@@ -41,13 +41,18 @@ export const duration = (
   min: Duration.DurationInput
 ): Effect.Effect<Duration.Duration, InvalidConfig> =>
   Option.match(Option.filter(Duration.decodeUnknown(value), Duration.isFinite), {
-    onNone: () => new InvalidConfig({ field, value, allowed: `a finite duration such as "5 seconds"` }),
+    onNone: () => new InvalidConfig({ field, value: asGiven(value), allowed: `a finite duration such as "5 seconds"` }),
     onSome: (decoded) =>
-      Duration.greaterThanOrEqualTo(decoded, min)
+      Duration.greaterThanOrEqualTo(decoded, min) && !isBelowZero(value)
         ? Effect.succeed(decoded)
         : new InvalidConfig({
           field,
-          value: Duration.format(decoded),
+          value: asGiven(value),
           allowed: `at least ${Duration.format(Duration.decode(min))}`
         })
   })
+
+/** A duration takes it, and anything that is no number, for zero. */
+const isBelowZero = (value: Duration.DurationInput): boolean => typeof value === "number" && !(value >= 0)
+
+const asGiven = (value: Duration.DurationInput): unknown => Duration.isDuration(value) ? Duration.format(value) : value

@@ -37,7 +37,9 @@ export const codecOf = (compression: "gzip" | "zstd"): Effect.Effect<Codec, Unsu
 const codecFrom = (unpack: Unpack): Codec => (data, maxBytes) =>
   Effect.async((resume) => {
     unpack(data, { maxOutputLength: maxBytes }, (error, result) => {
-      resume(error === null ? Effect.succeed(result) : Effect.fail(error))
+      resume(
+        error === null ? Effect.succeed(result) : Effect.fail(isTooLarge(error) ? new TooLarge(maxBytes) : error)
+      )
     })
   })
 
@@ -62,7 +64,7 @@ const tooLargeCode = "ERR_BUFFER_TOO_LARGE"
 class TooLarge extends Error {
   readonly code = tooLargeCode
   constructor(maxBytes: number) {
-    super(`The frames hold more than ${maxBytes} bytes`)
+    super(`The data hold more than ${maxBytes} bytes (maxBytes)`)
   }
 }
 

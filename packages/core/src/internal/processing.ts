@@ -120,9 +120,15 @@ export const run = <In, E, R, RR, DE, DR>(
       })
     )
 
-    /** Workers decide themselves where they can be interrupted, so that no place is lost. */
-    const fork = (effect: Effect.Effect<void, Failed, Env>) =>
-      Effect.uninterruptible(FiberSet.run(fibers, Effect.uninterruptible(effect)))
+    const start = yield* FiberSet.runtime(fibers)<Env>()
+    /**
+     * Workers decide themselves where they can be interrupted, so that no place is lost. None is a child of who starts it:
+     * what a fiber has of its ancestors grows with each generation, and a retry is a new one.
+     */
+    const fork = (effect: Effect.Effect<void, Failed, Env>): Effect.Effect<void> =>
+      Effect.sync(() => {
+        start(Effect.uninterruptible(effect), { immediate: false })
+      })
 
     // --- Leaving ----------------------------------------------------------------------------------------------------
 

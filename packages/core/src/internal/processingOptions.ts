@@ -2,6 +2,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
 import { InvalidConfig } from "../KinesumerError.js"
 import type { KinesumerRecord } from "../KinesumerRecord.js"
 import * as Processing from "../Processing.js"
@@ -81,6 +82,9 @@ const settingsOf = <In, E, RR, DE, DR>(
       1,
       maxGaps
     )
+    if (options.retry !== undefined && !Schedule.isSchedule(options.retry)) {
+      return yield* new InvalidConfig({ field: "retry", value: options.retry, allowed: "a Schedule" })
+    }
     const size = givenSize ?? Math.min(100, maxInFlight)
     if (size > maxInFlight) {
       return yield* new InvalidConfig({

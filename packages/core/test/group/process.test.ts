@@ -1,7 +1,7 @@
 /** `process`: ordering, failures, bounds, and what becomes of records in hand when a shard goes. */
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError, KinesumerEvent, KinesumerMetrics, Processing } from "@kinesumer/core"
-import { Deferred, Effect, Fiber, Metric, Ref, Schedule, TestClock } from "effect"
+import { Data, Deferred, Effect, Fiber, Metric, Ref, Schedule, TestClock } from "effect"
 import { committed, dataOf, failureOf, log, oneShard, putKeyed, shaky, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
@@ -216,6 +216,26 @@ describe("failures", () => {
       assert.strictEqual(yield* committed(w), "a2")
     }))
 
+  it.effect("say what happened, whatever the error is", () =>
+    Effect.sync(() => {
+      class Nope extends Data.TaggedError("Nope")<{ readonly code: number }> {}
+      const name = { stream: "orders", shardId: "shard", sequenceNumber: "7", subSequenceNumber: undefined }
+      const recordFailed = (error: unknown) => new Processing.RecordFailed({ ...name, attempts: 2, error }).message
+      assert.match(recordFailed(new Nope({ code: 7 })), /^Record orders\/shard\/7 failed at attempt 2: Nope\. /)
+      assert.match(recordFailed({ code: 7 }), /: {"code":7}\. /)
+      assert.match(recordFailed(new Error("no room")), /: no room\. /)
+      assert.match(recordFailed(new Processing.HandlerDefect({ defect: "a bug" })), /: The handler died: a bug\. /)
+      assert.match(
+        new Processing.DeadLetterFailed({ ...name, error: new Processing.HandlerDefect({ defect: "a bug" }) }).message,
+        /^The dead-letter effect for record orders\/shard\/7 failed: a bug\. /
+      )
+      const failures = [{ record: name, error: "no" }]
+      assert.strictEqual(
+        new Processing.BatchFailed({ failures }).message,
+        "1 record of a batch failed; the first one, 7: no"
+      )
+    }))
+
   for (
     const [what, handler, tag] of [
       ["fails", Effect.fail({ _tag: "Poison" as const }), "Poison"],
@@ -314,6 +334,38 @@ describe("failures", () => {
       yield* Fiber.join(running)
       assert.deepStrictEqual([...(yield* ended.all)].sort(), names("a", 1, 5))
     }))
+})
+
+describe("a retry", () => {
+  /** What a fiber has of its ancestors: the most values of one of its refs. */
+  const depth = Effect.map(
+    Effect.getFiberRefs,
+    (refs) => Math.max(...[...refs.locals.values()].map(({ length }) => length))
+  )
+
+  for (const ordering of ["shard", "partitionKey", "none"] as const) {
+    it.scoped(`costs what the first try does, however often it comes, with ordering "${ordering}"`, () =>
+      Effect.gen(function*() {
+        const w = yield* oneShard
+        yield* putTo(w, "orders", shardId(0), names("a", 1, 20))
+        const m = yield* member(w)
+        const depths = yield* Ref.make<ReadonlyArray<number>>([])
+        yield* start(
+          m,
+          () =>
+            depth.pipe(
+              Effect.tap((one) => Ref.update(depths, (all) => [...all, one])),
+              Effect.delay("1 millis"),
+              Effect.zipRight(Effect.fail("no"))
+            ),
+          { ordering, retry: Schedule.spaced("10 millis"), concurrency: 4, timeout: "1 second" }
+        )
+        yield* Effect.repeatN(TestClock.adjust("20 millis"), 100)
+        const all = yield* Ref.get(depths)
+        assert.isAtLeast(all.length, 50)
+        assert.strictEqual(Math.max(...all), all[0])
+      }))
+  }
 })
 
 describe("a shard that goes", () => {

@@ -1,7 +1,7 @@
 /** Wrong options of `process` and `processBatch` are refused by name, before a record is taken. */
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError, type Processing } from "@kinesumer/core"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { dataOf, failureOf, log, oneShard } from "./processSupport.js"
 import { member, putTo, shardId, until } from "./support.js"
 
@@ -18,8 +18,11 @@ const ofBoth: ReadonlyArray<readonly [field: string, options: Processing.Process
   ["maxInFlight", { maxInFlight: 0 }, "must be a whole number from 1 to 10000"],
   ["maxInFlight", { maxInFlight: 10_001 }, "maxInFlight is 10001"],
   ["timeout", { timeout: 0 }, "must be at least 1ms"],
-  ["timeout", { timeout: -1 }, "must be at least 1ms"],
+  ["timeout", { timeout: -1 }, "timeout is -1, but it must be at least 1ms"],
+  ["timeout", { timeout: NaN }, "timeout is NaN, but it must be at least 1ms"],
   ["timeout", { timeout: Infinity }, "must be a finite duration"],
+  ["timeout", { timeout: Duration.infinity }, "timeout is \"Infinity\", but it must be a finite duration"],
+  ["retry", { retry: untyped("{ \"times\": 3 }") }, "must be a Schedule"],
   ["timeout", { timeout: untyped("\"soon\"") }, "timeout is \"soon\""]
 ]
 
