@@ -30,6 +30,10 @@ export interface Content {
   readonly outOfRange: number
 }
 
+/** Whether there is nothing in an answer, not even what is dropped. */
+export const isEmpty = (answer: Pick<GetRecordsResult, "records">): boolean =>
+  (Answers.packed(answer)?.count ?? answer.records.length) === 0
+
 export const make = (
   run: Run,
   read: Position.Position,

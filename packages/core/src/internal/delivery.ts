@@ -409,11 +409,11 @@ export const make = (options: {
           return Effect.zipRight(wake.open, run.arrival.open)
         }),
       demand: (run) =>
-        Effect.flatMap(Effect.zip(Ref.get(paused), Ref.get(view)), ([paused, current]) => {
-          if (paused.has(run.stream.key)) return Effect.succeed(noRoom)
-          if (current._tag !== "Shards") return Effect.succeed(allRoom)
-          return current.consumed.has(run) ? share : Effect.succeed(noRoom)
-        }),
+        Effect.flatMap(Ref.get(paused), (paused) =>
+          paused.has(run.stream.key) ? Effect.succeed(noRoom) : Effect.flatMap(Ref.get(view), (current) => {
+            if (current._tag !== "Shards") return Effect.succeed(allRoom)
+            return current.consumed.has(run) ? share : Effect.succeed(noRoom)
+          })),
       started: Effect.gen(function*() {
         if ((yield* Ref.get(view))._tag === "Shards") yield* shareOut(identity)
         yield* Effect.zipRight(wake.open, news.open)

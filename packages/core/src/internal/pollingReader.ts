@@ -135,6 +135,13 @@ const poll = (
         return yield* restore(failed(context, run, lane, progress, error.left))
       }
       const answer = exit.value
+      // So it is mostly, at the tip. Nothing changes then, in the lane or in the buffer.
+      if (Option.isSome(answer.nextIterator) && Content.isEmpty(answer)) {
+        yield* budget.settle(reserved, 0, 0)
+        yield* Steps.answered(context, run, answer.millisBehindLatest)
+        const iterator = Option.some({ token: answer.nextIterator.value, at: lane.read })
+        return { ...paced(context, progress, answer, nothing, askedAt), iterator, isEndSeen: false }
+      }
       const { content, isTaken, page } = yield* take(
         context,
         run,
@@ -195,12 +202,20 @@ const take = (
     return { isTaken, content, page }
   })
 
+/** What an answer brings: records of Kinesis, and those to deliver. */
+interface Brought {
+  readonly brought: Room
+  readonly records: { readonly count: number; readonly bytes: number }
+}
+
+const nothing: Brought = { brought: { records: 0, bytes: 0 }, records: { count: 0, bytes: 0 } }
+
 /** When the next call may be: at once while behind, within the limits of a shard; at the tip after the idle interval. */
 const paced = (
   context: Steps.ReaderContext,
   progress: Progress,
   answer: GetRecordsResult,
-  { brought, records }: Content.Content,
+  { brought, records }: Brought,
   askedAt: number
 ): Progress => {
   const { idleInterval, limit } = context.env.config.polling

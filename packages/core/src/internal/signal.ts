@@ -17,5 +17,6 @@ export const awaitUntil = <A, E, R>(
     Effect.zipRight(signal.close, look),
     (found) => found === undefined ? Effect.zipRight(signal.await, loop) : Effect.succeed(found)
   )
-  return loop
+  // Mostly there is no need to wait.
+  return Effect.flatMap(look, (found) => found === undefined ? loop : Effect.succeed(found))
 }
