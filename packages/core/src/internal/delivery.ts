@@ -218,14 +218,22 @@ export const make = (options: {
       Effect.forEach(runs.values(), (run) => reset(run, Lane.rewind), { discard: true }))
 
     /** Consumers of single shards wait for nobody but themselves, so each has its own share of the room. */
-    const share = Effect.map(options.runs, ({ size }): Room => ({
+    const equalShare = Effect.map(options.runs, ({ size }): Room => ({
       records: Math.max(1, Math.floor(env.config.bufferSize / size)),
       bytes: Math.max(1, Math.floor(env.config.bufferBytes / size))
     }))
 
+    const share = (run: Run.Run): Effect.Effect<Room> =>
+      Effect.flatMap(Ref.get(view), (current) => {
+        if (current._tag !== "Shards") {
+          return Effect.succeed(allRoom)
+        }
+        return current.consumed.has(run) ? equalShare : Effect.succeed(noRoom)
+      })
+
     /** Takes room from the shards that hold more than their share. */
     const shareOut = (orElse: (lane: Lane.Lane) => Lane.Lane): Effect.Effect<void> =>
-      Effect.flatMap(share, (most) =>
+      Effect.flatMap(equalShare, (most) =>
         resetAll((lane) =>
           lane.waitingRecords > most.records || lane.waitingBytes > most.bytes ? Lane.drop(lane) : orElse(lane)
         ))
@@ -409,11 +417,7 @@ export const make = (options: {
           return Effect.zipRight(wake.open, run.arrival.open)
         }),
       demand: (run) =>
-        Effect.flatMap(Ref.get(paused), (paused) =>
-          paused.has(run.stream.key) ? Effect.succeed(noRoom) : Effect.flatMap(Ref.get(view), (current) => {
-            if (current._tag !== "Shards") return Effect.succeed(allRoom)
-            return current.consumed.has(run) ? share : Effect.succeed(noRoom)
-          })),
+        Effect.flatMap(Ref.get(paused), (keys) => keys.has(run.stream.key) ? Effect.succeed(noRoom) : share(run)),
       started: Effect.gen(function*() {
         if ((yield* Ref.get(view))._tag === "Shards") yield* shareOut(identity)
         yield* Effect.zipRight(wake.open, news.open)
