@@ -119,8 +119,8 @@ export const mutations: ReadonlyArray<Mutation> = [
     breaks: "Whether a member lives is judged by a clock that can jump.",
     file: "internal/monotonic.js",
     changes: [{
-      text: "Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / nanosPerMilli))",
-      replacement: "Clock.currentTimeMillis"
+      text: "Number(clock.unsafeCurrentTimeNanos() / nanosPerMilli)",
+      replacement: "clock.unsafeCurrentTimeMillis()"
     }]
   },
   {

@@ -14,7 +14,7 @@ import * as Option from "effect/Option"
 import type { GetRecordsResult } from "../KinesisClient.js"
 import { KinesisError } from "../KinesisError.js"
 import * as Position from "../Position.js"
-import type { Room } from "./budget.js"
+import type { Budget, Room } from "./budget.js"
 import * as Content from "./content.js"
 import type { Environment } from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
@@ -136,7 +136,8 @@ const poll = (
       }
       const answer = exit.value
       // So it is mostly, at the tip. Nothing changes then, in the lane or in the buffer.
-      if (Option.isSome(answer.nextIterator) && Content.isEmpty(answer)) {
+      const isEmpty = yield* reading(budget, reserved, () => Content.isEmpty(answer))
+      if (Option.isSome(answer.nextIterator) && isEmpty) {
         yield* budget.settle(reserved, 0, 0)
         yield* Steps.answered(context, run, answer.millisBehindLatest)
         const iterator = Option.some({ token: answer.nextIterator.value, at: lane.read })
@@ -169,6 +170,10 @@ const poll = (
     })
   )
 
+/** An answer that can't be understood must not keep the room that was reserved for it. */
+const reading = <A>(budget: Budget, reserved: number, read: () => A): Effect.Effect<A> =>
+  Effect.tapErrorCause(Effect.sync(read), () => budget.settle(reserved, 0, 0))
+
 /**
  * Puts a page into the lane, as much of it as there is room for: aggregates can hold more records than were reserved, and
  * records more bytes than there are. Where it is refused meanwhile the page is dropped.
@@ -183,14 +188,11 @@ const take = (
   Effect.gen(function*() {
     const { budget, env } = context
     const { bufferBytes, bufferSize } = env.config
-    // An answer that can't be understood must not keep the room that was reserved for it.
-    const { content, page } = yield* Effect.sync(() => {
+    const { content, page } = yield* reading(budget, room.records, () => {
       const content = Content.make(run, lane.read, answer, env.config.aggregation)
       const most = { records: bufferSize, bytes: Math.min(bufferBytes, room.bytes) }
       return { content, page: Page.make(run, lane.read, content.records, room, answer, most) }
-    }).pipe(
-      Effect.tapErrorCause(() => budget.settle(room.records, 0, 0))
-    )
+    })
     const isTaken = page.records === 0 || (yield* Steps.push(run, lane.generation, page.slices))
     yield* isTaken
       ? budget.settle(room.records, page.records, page.bytes)
