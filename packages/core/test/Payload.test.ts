@@ -131,7 +131,11 @@ describe("compressed data", () => {
       const tooLarge = (options: Payload.DecodeOptions, record: KinesumerRecord.KinesumerRecord) =>
         Effect.map(
           Effect.either(decodeRecord(Payload.text, options)(record)),
-          (result) => result._tag === "Left" && result.left._tag === "DecodeError" ? result.left.reason : result._tag
+          (result) => {
+            if (result._tag === "Right" || result.left._tag !== "DecodeError") return result._tag
+            assert.match(result.left.message, new RegExp(`more than ${options.maxBytes ?? 16_777_216} bytes`))
+            return result.left.reason
+          }
         )
       assert.strictEqual(yield* tooLarge(gzip, bomb), "TooLarge")
       assert.strictEqual(yield* tooLarge({ ...gzip, maxBytes: 1_000 }, exact), "Right")

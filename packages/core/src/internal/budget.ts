@@ -74,16 +74,15 @@ export const make = (bounds: Room): Budget => {
       ? Effect.sync(() => giveBack({ records: 0, bytes: 0 }))
       : Effect.map(Deferred.await(waiter.granted), giveBack)
 
-  const inLine = (hasRoom: () => boolean, grant: () => Room): Effect.Effect<Room> =>
-    Effect.suspend(() => {
-      if (waiters.size === 0 && hasRoom()) return Effect.succeed(grant())
-      const waiter: Waiter = { hasRoom, grant, granted: Deferred.unsafeMake(FiberId.none) }
-      waiters.add(waiter)
-      return Effect.interruptible(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
-    }).pipe(Effect.uninterruptible)
-
   const wait = (hasRoom: () => boolean, grant: () => Room): Effect.Effect<Room> =>
-    Effect.suspend(() => waiters.size === 0 && hasRoom() ? Effect.succeed(grant()) : inLine(hasRoom, grant))
+    Effect.uninterruptible(
+      Effect.suspend(() => {
+        if (waiters.size === 0 && hasRoom()) return Effect.succeed(grant())
+        const waiter: Waiter = { hasRoom, grant, granted: Deferred.unsafeMake(FiberId.none) }
+        waiters.add(waiter)
+        return Effect.interruptible(Deferred.await(waiter.granted)).pipe(Effect.onInterrupt(() => leave(waiter)))
+      })
+    )
 
   return {
     reserve: (wanted) => {

@@ -25,10 +25,10 @@ const zstd = "zstdDecompress" in Zlib ? Zlib.zstdDecompress : undefined
 export const codecOf = (compression: "gzip" | "zstd"): Effect.Effect<Codec, UnsupportedCompression> => {
   switch (compression) {
     case "gzip":
-      return Effect.succeed(codecFrom(Zlib.gunzip))
+      return Effect.succeed(within(codecFrom(Zlib.gunzip)))
     case "zstd":
       return isUnpack(zstd)
-        ? Effect.succeed(frameByFrame(codecFrom(zstd)))
+        ? Effect.succeed(within(frameByFrame(codecFrom(zstd))))
         : Effect.fail(new UnsupportedCompression({ compression, node: versions.node }))
   }
 }
@@ -37,9 +37,7 @@ export const codecOf = (compression: "gzip" | "zstd"): Effect.Effect<Codec, Unsu
 const codecFrom = (unpack: Unpack): Codec => (data, maxBytes) =>
   Effect.async((resume) => {
     unpack(data, { maxOutputLength: maxBytes }, (error, result) => {
-      resume(
-        error === null ? Effect.succeed(result) : Effect.fail(isTooLarge(error) ? new TooLarge(maxBytes) : error)
-      )
+      resume(error === null ? Effect.succeed(result) : Effect.fail(error))
     })
   })
 
@@ -59,13 +57,17 @@ const frameByFrame = (codec: Codec): Codec => (data, maxBytes) =>
     return only !== undefined && more.length === 0 ? only : Buffer.concat(parts)
   })
 
-const tooLargeCode = "ERR_BUFFER_TOO_LARGE"
+/** Node names no bound that a user knows, and for a later frame only what was left of it. */
+const within = (codec: Codec): Codec => (data, maxBytes) =>
+  Effect.mapError(
+    codec(data, maxBytes),
+    (error) => "code" in error && error.code === "ERR_BUFFER_TOO_LARGE" ? new TooLarge(maxBytes) : error
+  )
 
 class TooLarge extends Error {
-  readonly code = tooLargeCode
   constructor(maxBytes: number) {
     super(`The data hold more than ${maxBytes} bytes (maxBytes)`)
   }
 }
 
-export const isTooLarge = (error: Error): boolean => "code" in error && error.code === tooLargeCode
+export const isTooLarge = (error: Error): boolean => error instanceof TooLarge

@@ -193,7 +193,7 @@ const take = (
       const most = { records: bufferSize, bytes: Math.min(bufferBytes, room.bytes) }
       return { content, page: Page.make(run, lane.read, content.records, room, answer, most) }
     })
-    const isTaken = page.records === 0 || (yield* Steps.push(run, lane.generation, page.slices))
+    const isTaken = yield* Steps.push(run, lane.generation, page.slices)
     yield* isTaken
       ? budget.settle(room.records, page.records, page.bytes)
       : budget.settle(room.records, 0, 0)

@@ -267,17 +267,14 @@ export const tellDropped = (
   { env }: ReaderContext,
   run: Run.Run,
   { outOfRange, repeats }: Content
-): Effect.Effect<void> => {
-  if (repeats === 0 && outOfRange === 0) return Effect.void
-  const tags = { stream: run.stream.label }
-  const counted = Effect.zipRight(
-    env.count(Metrics.repeats, repeats, tags),
-    env.count(Metrics.outOfRange, outOfRange, tags)
-  )
-  return outOfRange === 0
-    ? counted
-    : Effect.zipRight(counted, env.emit(KinesumerEvent.OutOfRangeDropped({ ...Run.nameOf(run), records: outOfRange })))
-}
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const tags = { stream: run.stream.label }
+    if (repeats > 0) yield* env.count(Metrics.repeats, repeats, tags)
+    if (outOfRange === 0) return
+    yield* env.count(Metrics.outOfRange, outOfRange, tags)
+    yield* env.emit(KinesumerEvent.OutOfRangeDropped({ ...Run.nameOf(run), records: outOfRange }))
+  })
 
 /** Puts slices into the lane, where they are not refused meanwhile. */
 export const push = (run: Run.Run, generation: number, slices: ReadonlyArray<Lane.Slice>): Effect.Effect<boolean> =>
@@ -298,9 +295,8 @@ export const put = (
   start: number,
   answer: Pick<GetRecordsResult, "millisBehindLatest">,
   ahead: number
-): Effect.Effect<Option.Option<Position.Position>> => {
-  if (start >= records.count && Position.compare(at, to) === 0) return Effect.succeedSome(at)
-  return Effect.gen(function*() {
+): Effect.Effect<Option.Option<Position.Position>> =>
+  Effect.gen(function*() {
     let from = at
     for (let next = start; next < records.count;) {
       const slice = yield* putSlice(
@@ -317,7 +313,6 @@ export const put = (
     yield* Ref.update(run.lane, (lane) => Lane.pass(lane, from, to))
     return Option.some(from)
   })
-}
 
 /** Puts a slice into the lane, as large as there is room then. There is none where reading has to go on elsewhere. */
 const putSlice = (
