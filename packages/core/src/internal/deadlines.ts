@@ -7,7 +7,6 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Monotonic from "./monotonic.js"
-import * as Signal from "./signal.js"
 
 export interface Deadlines {
   /**
@@ -17,9 +16,7 @@ export interface Deadlines {
   readonly add: (
     now: number,
     late: (fiber: Fiber.RuntimeFiber<unknown, unknown>) => Effect.Effect<void>
-  ) => Effect.Effect<
-    Deadline
-  >
+  ) => Effect.Effect<Deadline>
   /** What was watched has ended. */
   readonly remove: (deadline: Deadline) => Effect.Effect<void>
 }
@@ -34,13 +31,14 @@ export const make = (after: Duration.Duration, scope: Scope.Scope): Effect.Effec
   Effect.gen(function*() {
     // All have equally long, so what was added first is due first.
     const deadlines = new Set<Deadline>()
-    const added = yield* Signal.make
-    const next = Signal.awaitUntil(added, Effect.sync(() => deadlines.values().next().value))
-    const watch = Effect.gen(function*() {
-      const first = yield* next
-      const left = first.at - (yield* Monotonic.now)
-      if (left > 0) yield* Effect.sleep(left)
-      else if (deadlines.delete(first)) yield* first.late
+    const watch: Effect.Effect<void> = Effect.suspend(() => {
+      const first = deadlines.values().next().value
+      // What is added from now on is not due before that.
+      if (first === undefined) return Effect.sleep(after)
+      return Effect.zipRight(
+        Monotonic.sleepUntil(first.at),
+        Effect.suspend(() => deadlines.delete(first) ? first.late : Effect.void)
+      )
     })
     yield* Effect.forever(watch).pipe(Effect.forkIn(scope), Effect.interruptible)
     return {
@@ -48,7 +46,7 @@ export const make = (after: Duration.Duration, scope: Scope.Scope): Effect.Effec
         Effect.withFiberRuntime((fiber) => {
           const deadline: Deadline = { at: now + Duration.toMillis(after), late: Effect.suspend(() => late(fiber)) }
           deadlines.add(deadline)
-          return deadlines.size === 1 ? Effect.as(added.open, deadline) : Effect.succeed(deadline)
+          return Effect.succeed(deadline)
         }),
       remove: (deadline) =>
         Effect.sync(() => {

@@ -57,10 +57,7 @@ const loop = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): E
   Effect.flatMap(round(context, run, progress), (next) => loop(context, run, next))
 
 const round = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): Effect.Effect<Progress> =>
-  Effect.flatMap(Monotonic.now, (now) => {
-    const wait = progress.notBefore - now
-    return wait > 0 ? Effect.as(Effect.sleep(wait), progress) : ask(context, run, progress)
-  })
+  Effect.flatMap(Monotonic.sleepUntil(progress.notBefore), () => ask(context, run, progress))
 
 const ask = (context: Steps.ReaderContext, run: Run.Run, progress: Progress): Effect.Effect<Progress> =>
   Effect.flatMap(
@@ -125,7 +122,10 @@ const poll = (
       const askedAt = yield* Monotonic.now
       const deadline = yield* context.deadlines.add(askedAt, (fiber) => late(context, run, progress, fiber))
       const exit = yield* Effect.exit(
-        restore(env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit }))
+        Effect.map(
+          restore(env.kinesis.getRecords(run.stream.id, run.shard.shardId, { iterator, limit })),
+          (answer) => ({ answer, isEmpty: Content.isEmpty(answer) })
+        )
       )
       yield* context.deadlines.remove(deadline)
       if (Exit.isFailure(exit)) {
@@ -134,9 +134,8 @@ const poll = (
         if (Either.isRight(error)) return yield* Effect.failCause(error.right)
         return yield* restore(failed(context, run, lane, progress, error.left))
       }
-      const answer = exit.value
+      const { answer, isEmpty } = exit.value
       // So it is mostly, at the tip. Nothing changes then, in the lane or in the buffer.
-      const isEmpty = yield* reading(budget, reserved, () => Content.isEmpty(answer))
       if (Option.isSome(answer.nextIterator) && isEmpty) {
         yield* budget.settle(reserved, 0, 0)
         yield* Steps.answered(context, run, answer.millisBehindLatest)
