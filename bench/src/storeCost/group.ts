@@ -49,6 +49,7 @@ export const run = (
 ): Effect.Effect<Minutes, BenchFailed> =>
   Effect.gen(function*() {
     const time = VirtualTime.make()
+    yield* Effect.addFinalizer(() => time.end)
     const process = yield* time.process
     const counted = CountedStore.make(store)
     const recordsPerSecond = cell.isBusy ? 1 : 0
@@ -106,6 +107,5 @@ export const run = (
     const before = counted.requests()
     yield* elapse(minutes * 60_000)
     const requests = CountedStore.since(before, counted.requests())
-    yield* process.kill
     return { minutes, requests }
-  })
+  }).pipe(Effect.scoped)
