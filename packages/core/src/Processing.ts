@@ -187,9 +187,7 @@ export interface HandlingOptions<In, E, RR, DE, DR> {
    */
   readonly maxInFlight?: number | undefined
   /**
-   * When a failed attempt is made again. What waits holds no place in `concurrency`. Without a delay, many records that
-   * fail at once are tried again and again before anything else of the process has its turn, heartbeats included. Defaults
-   * to never.
+   * When a failed attempt is made again. What waits holds no place in `concurrency`. Defaults to never.
    */
   readonly retry?: Schedule.Schedule<unknown, HandlerError<In>, RR> | undefined
   /**

@@ -34,6 +34,7 @@ import type { Handed } from "./deliveredRecord.js"
 import type { Delivery } from "./delivery.js"
 import type { Environment } from "./environment.js"
 import { onFreshTurn } from "./freshTurn.js"
+import * as HostTurn from "./hostTurn.js"
 import * as Scheduler from "./scheduler.js"
 import * as Signal from "./signal.js"
 
@@ -101,6 +102,7 @@ export const run = <In, E, R, RR, DE, DR>(
     const taking = yield* delivery.taking
     const fibers = yield* FiberSet.make<unknown, Failed>()
     const settled = yield* Signal.make
+    const hostTurn = yield* HostTurn.make
     const scheduler = Scheduler.make(settings)
     const jobs = new Set<OneJob>()
     /** Those whose time has come again. */
@@ -215,11 +217,14 @@ export const run = <In, E, R, RR, DE, DR>(
       })
 
     const perform = (job: OneJob): Effect.Effect<void, Failed, Env> =>
-      Effect.withFiberRuntime((fiber) => {
-        if (!jobs.has(job)) return Effect.void
-        job.fiber = fiber
-        return job.givenUp ? giveUp(job) : attempt(job)
-      })
+      Effect.zipRight(
+        hostTurn,
+        Effect.withFiberRuntime<void, Failed, Env>((fiber) => {
+          if (!jobs.has(job)) return Effect.void
+          job.fiber = fiber
+          return job.givenUp ? giveUp(job) : attempt(job)
+        })
+      )
 
     /** Runs what belongs to the user, as long as the shard is ours: `none` if it was not, and nothing was run. */
     const handling = <A, E2, R2>(

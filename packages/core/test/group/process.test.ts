@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { KinesumerError, KinesumerEvent, KinesumerMetrics, Processing } from "@kinesumer/core"
 import { Data, Deferred, Effect, Fiber, Metric, Ref, Schedule, TestClock } from "effect"
+import { mostBetweenHostTurns } from "../utils/hostTurns.js"
 import { committed, dataOf, failureOf, log, oneShard, putKeyed, shaky, start, steal } from "./processSupport.js"
 import { member, names, pass, putTo, shardId, until, world } from "./support.js"
 
@@ -360,10 +361,41 @@ describe("a retry", () => {
             ),
           { ordering, retry: Schedule.spaced("10 millis"), concurrency: 4, timeout: "1 second" }
         )
-        yield* Effect.repeatN(TestClock.adjust("20 millis"), 100)
+        // All 20 are tried at the same time where none waits for another.
+        yield* Effect.repeatN(TestClock.adjust("20 millis"), ordering === "none" ? 10 : 100)
         const all = yield* Ref.get(depths)
         assert.isAtLeast(all.length, 50)
         assert.strictEqual(Math.max(...all), all[0])
+      }))
+  }
+})
+
+describe("the process it runs in", () => {
+  for (const onFailure of ["fails", "is well"] as const) {
+    it.scoped(`comes to its timers while each of many records ${onFailure} at once`, () =>
+      Effect.gen(function*() {
+        const w = yield* oneShard
+        yield* putTo(w, "orders", shardId(0), names("a", 1, 2_000))
+        const m = yield* member(w)
+        const tries = yield* Ref.make(0)
+        const dead = yield* Ref.make(0)
+        const running = Effect.zipRight(
+          start(
+            m,
+            () =>
+              Effect.zipRight(
+                Ref.update(tries, (count) => count + 1),
+                onFailure === "fails" ? Effect.fail("no") : Effect.void
+              ),
+            {
+              ordering: "none",
+              retry: Schedule.recurs(3),
+              onFailure: () => Ref.update(dead, (count) => count + 1)
+            }
+          ),
+          until(Effect.map(Ref.get(tries), (count) => count === (onFailure === "fails" ? 8_000 : 2_000)))
+        )
+        assert.isAtMost(yield* mostBetweenHostTurns(tries, running), 300)
       }))
   }
 })
